@@ -1,0 +1,13 @@
+//! The generic half of Clio's object stack: headers, slices, state machines and the machinery that drives them.
+//!
+//! This crate does no I/O and knows no layer by name.
+
+pub mod attr;
+pub mod error;
+pub mod lockrank;
+pub mod memory;
+pub mod sync;
+pub mod target;
+pub mod units;
+
+pub use error::{Errno, Error, Result};

@@ -1,0 +1,24 @@
+//! Page memory: references to bytes that transfers, other threads and (later) other processes may touch at any time,
+//! copied with [`copy`]'s race-tolerant kernels only.
+
+mod copy;
+mod memref;
+
+pub use copy::{copy_in, copy_out, copy_within, fill};
+pub use memref::MemRef;
+
+use std::fmt::Debug;
+
+/// Gives out page memory in size classes. Implemented by `clio-arena`; memory given out is never unmapped while the
+/// provider lives, so that an optimistic reader of a recycled block reads stale bytes, but never faults.
+pub trait PageMemory: Send + Sync + Debug {
+    /// Block-aligned memory of `len` bytes: 4 KiB, 16 KiB, 64 KiB or 1 MiB. `None` if the arena is at its limit.
+    /// The content is undefined.
+    fn alloc(&self, len: usize) -> Option<MemRef>;
+
+    /// Takes back what [`PageMemory::alloc`] gave.
+    fn free(&self, mem: MemRef);
+
+    /// Bytes given out.
+    fn used(&self) -> usize;
+}

@@ -1,0 +1,1 @@
+//! clio-io-loop
