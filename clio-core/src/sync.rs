@@ -7,9 +7,9 @@
 pub mod atomic {
     #[cfg(clio_loom)]
     pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub use std::sync::atomic::Ordering;
     #[cfg(not(clio_loom))]
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
-    pub use std::sync::atomic::Ordering;
 }
 
 /// Threads of the backend in use.
@@ -23,8 +23,8 @@ pub mod thread {
 #[cfg(not(clio_loom))]
 #[expect(clippy::disallowed_types, reason = "this is the shim")]
 mod imp {
-    pub(super) use parking_lot::{Condvar, Mutex};
     pub use parking_lot::MutexGuard;
+    pub(super) use parking_lot::{Condvar, Mutex};
 }
 #[cfg(clio_loom)]
 mod imp {
