@@ -10,7 +10,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error numbers that Clio gives, each with the value that the system uses for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[expect(clippy::upper_case_acronyms, reason = "the names that errno(3) uses")]
 #[repr(i32)]
 #[expect(missing_docs, reason = "each is the errno of that name")]
 pub enum Errno {
@@ -19,6 +18,7 @@ pub enum Errno {
     EINTR = 4,
     EIO = 5,
     ENXIO = 6,
+    E2BIG = 7,
     EBADF = 9,
     EAGAIN = 11,
     ENOMEM = 12,
@@ -37,6 +37,7 @@ pub enum Errno {
     ENOSPC = 28,
     EROFS = 30,
     EMLINK = 31,
+    ERANGE = 34,
     EDEADLK = 35,
     ENAMETOOLONG = 36,
     ENOTEMPTY = 39,
@@ -64,6 +65,7 @@ impl Errno {
             EINTR,
             EIO,
             ENXIO,
+            E2BIG,
             EBADF,
             EAGAIN,
             ENOMEM,
@@ -82,6 +84,7 @@ impl Errno {
             ENOSPC,
             EROFS,
             EMLINK,
+            ERANGE,
             EDEADLK,
             ENAMETOOLONG,
             ENOTEMPTY,

@@ -3,6 +3,8 @@
 //! Built with `--cfg clio_loom`, everything that takes its primitives from here runs under the model checker, so
 //! that the code that ships is the code that is checked. Loom knows no time: a timed wait is a plain one there.
 
+#![cfg_attr(not(clio_loom), expect(clippy::disallowed_types, reason = "this is the shim"))]
+
 /// Atomics of the backend in use.
 pub mod atomic {
     #[cfg(clio_loom)]
@@ -21,7 +23,6 @@ pub mod thread {
 }
 
 #[cfg(not(clio_loom))]
-#[expect(clippy::disallowed_types, reason = "this is the shim")]
 mod imp {
     pub use parking_lot::MutexGuard;
     pub(super) use parking_lot::{Condvar, Mutex};
@@ -124,10 +125,8 @@ impl Condvar {
 pub type OnceLock<T> = std::sync::OnceLock<T>;
 
 #[cfg(not(clio_loom))]
-#[expect(clippy::disallowed_types, reason = "this is the shim")]
 /// A reader-writer lock without poisoning, for configuration that is seldom written. Not model-checked.
 pub type RwLock<T> = parking_lot::RwLock<T>;
 #[cfg(clio_loom)]
-#[expect(clippy::disallowed_types, reason = "this is the shim")]
 /// A reader-writer lock without poisoning, for configuration that is seldom written. Not model-checked.
 pub type RwLock<T> = parking_lot::RwLock<T>;

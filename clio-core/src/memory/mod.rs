@@ -3,8 +3,9 @@
 
 mod copy;
 mod memref;
+pub mod words;
 
-pub use copy::{copy_in, copy_out, copy_within, fill};
+pub use copy::{copy_in, copy_in_nt, copy_out, copy_within, copy_within_nt, fill};
 pub use memref::MemRef;
 
 use std::fmt::Debug;

@@ -1,0 +1,249 @@
+//! The site: all objects of a client, by FID, with an LRU of those that nobody uses.
+
+use super::{Device, Object, ObjectBuilder, ObjectConf};
+use crate::env::Env;
+use crate::error::Result;
+use crate::lockrank::{LockRank, RankedMutex};
+use crate::page::FolioSlab;
+use crate::units::Fid;
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+/// How much a site keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteLimits {
+    /// Most top-objects kept in the cache while nobody uses them.
+    pub idle_objects: usize,
+}
+
+impl Default for SiteLimits {
+    fn default() -> Self {
+        Self { idle_objects: 200_000 }
+    }
+}
+
+/// All objects of a client.
+///
+/// Only top-objects are cached on their own: a sub-object lives as long as its top-object, which owns it.
+#[derive(Debug)]
+#[doc(alias = "lu_site")]
+pub struct Site {
+    objects: DashMap<Fid, Arc<Object>>,
+    /// Idle top-objects, least recently used first. An entry may be stale: the object was found again meanwhile.
+    lru: RankedMutex<VecDeque<Weak<Object>>>,
+    limits: SiteLimits,
+    slab: Arc<FolioSlab>,
+}
+
+impl Site {
+    /// An empty site whose folios live in `slab`.
+    pub fn new(limits: SiteLimits, slab: Arc<FolioSlab>) -> Arc<Self> {
+        Arc::new(Self {
+            objects: DashMap::new(),
+            lru: RankedMutex::new(LockRank::SiteLru, VecDeque::new()),
+            limits,
+            slab,
+        })
+    }
+
+    /// Where the folios of this site's objects live.
+    pub fn slab(&self) -> &Arc<FolioSlab> {
+        &self.slab
+    }
+
+    /// Objects in the table, in use or idle.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// The object `fid` if it is cached and not dying.
+    pub fn lookup(self: &Arc<Self>, fid: Fid) -> Option<ObjectRef> {
+        let object = self.objects.get(&fid)?.clone();
+        // Counted first, then looked at: whoever kills the object looks at the count afterwards.
+        let found = ObjectRef::new(self, object);
+        (!found.is_dying()).then_some(found)
+    }
+
+    /// The object `fid`: from the cache, or made from `conf` by the stack that starts at `device`.
+    /// Never returns a dying object.
+    ///
+    /// # Errors
+    /// What a layer's [`Device::object_init`] says.
+    #[doc(alias = "cl_object_find")]
+    pub fn find(self: &Arc<Self>, env: &Env, fid: Fid, device: &dyn Device, conf: &ObjectConf) -> Result<ObjectRef> {
+        if let Some(found) = self.lookup(fid) {
+            return Ok(found);
+        }
+        // Made outside the table: initialisation finds sub-objects in the same table. Of two makers one loses.
+        let mut builder = ObjectBuilder::new(self, fid, conf.clone())?;
+        if let Err(e) = device.object_init(env, &mut builder) {
+            self.destroy(env, builder.finish());
+            return Err(e.on(fid));
+        }
+        let made = builder.finish();
+        let (winner, loser) = match self.objects.entry(fid) {
+            Entry::Occupied(mut slot) if slot.get().is_dying() => {
+                slot.insert(made.clone());
+                (made, None)
+            }
+            Entry::Occupied(slot) => (slot.get().clone(), Some(made)),
+            Entry::Vacant(slot) => {
+                slot.insert(made.clone());
+                (made, None)
+            }
+        };
+        let found = ObjectRef::new(self, winner);
+        if let Some(loser) = loser {
+            loser.kill();
+            self.destroy(env, loser);
+        }
+        Ok(found)
+    }
+
+    /// All objects now in the table.
+    pub fn objects(&self) -> Vec<Arc<Object>> {
+        self.objects.iter().map(|e| e.value().clone()).collect()
+    }
+
+    /// Drops every idle object: for memory pressure and shutdown. Their pages and locks go with them; blocks on
+    /// write-out.
+    ///
+    /// # Errors
+    /// The first write error.
+    pub fn purge(self: &Arc<Self>, env: &Env) -> Result<()> {
+        let mut first = Ok(());
+        let idle: Vec<_> = self.lru.lock().drain(..).collect();
+        for object in idle.iter().filter_map(Weak::upgrade) {
+            object.in_lru.store(false, Ordering::SeqCst);
+            if object.users.load(Ordering::SeqCst) == 0 {
+                first = first.and(object.prune(env, false));
+                self.kill_idle(env, &object);
+            }
+        }
+        first
+    }
+
+    fn put(self: &Arc<Self>, object: &Arc<Object>) {
+        if object.users.fetch_sub(1, Ordering::SeqCst) != 1 || object.is_sub() {
+            return;
+        }
+        if object.is_dying() {
+            self.destroy(&Env::get(crate::env::EnvTags::ANY), object.clone());
+            return;
+        }
+        object.referenced.store(true, Ordering::Relaxed);
+        if object.in_lru.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.lru.lock().push_back(Arc::downgrade(object));
+        self.shrink();
+    }
+
+    /// Evicts idle objects beyond the limit: second chance, so that an object used since it was queued stays.
+    fn shrink(self: &Arc<Self>) {
+        loop {
+            let victim = {
+                let mut lru = self.lru.lock();
+                if lru.len() <= self.limits.idle_objects {
+                    return;
+                }
+                lru.pop_front()
+            };
+            let Some(victim) = victim.and_then(|v| v.upgrade()) else { continue };
+            if victim.referenced.swap(false, Ordering::Relaxed) {
+                self.lru.lock().push_back(Arc::downgrade(&victim));
+                continue;
+            }
+            victim.in_lru.store(false, Ordering::SeqCst);
+            self.evict(&victim);
+        }
+    }
+
+    /// Destroys an object that left the LRU, if it is idle. No file is open on an idle object, so that a write error
+    /// met here has nobody left to be reported to: it was latched for, and reported to, those who had it open.
+    fn evict(self: &Arc<Self>, object: &Arc<Object>) {
+        if object.users.load(Ordering::SeqCst) != 0 || object.is_dying() {
+            return;
+        }
+        let env = Env::get(crate::env::EnvTags::ANY);
+        if let Err(e) = object.prune(&env, false) {
+            tracing::warn!(target: "clio::object", fid = %object.fid(), error = %e, "write-out of an evicted object");
+        }
+        self.kill_idle(&env, object);
+    }
+
+    /// Kills the object; destroys it at once if nobody came to use it meanwhile, else at the last put.
+    fn kill_idle(&self, env: &Env, object: &Arc<Object>) {
+        object.kill();
+        if object.users.load(Ordering::SeqCst) == 0 {
+            self.destroy(env, object.clone());
+        }
+    }
+
+    /// Last phase of an object's life: the slices cut their internal pointers, the table forgets it.
+    fn destroy(&self, env: &Env, object: Arc<Object>) {
+        object.kill();
+        if object.destroyed.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.objects.remove_if(&object.fid(), |_, o| Arc::ptr_eq(o, &object));
+        for slice in object.slices() {
+            slice.delete(env, &object);
+        }
+        object.pages().clear(env);
+    }
+}
+
+/// A counted reference to an object. Dropping the last one returns the object to the cache, or destroys it if it
+/// is dying.
+pub struct ObjectRef {
+    site: Arc<Site>,
+    object: Arc<Object>,
+}
+
+impl ObjectRef {
+    fn new(site: &Arc<Site>, object: Arc<Object>) -> Self {
+        object.users.fetch_add(1, Ordering::SeqCst);
+        Self { site: site.clone(), object }
+    }
+
+    /// The object, by a plain pointer that does not keep it from being destroyed.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+}
+
+impl Clone for ObjectRef {
+    fn clone(&self) -> Self {
+        Self::new(&self.site, self.object.clone())
+    }
+}
+
+impl Drop for ObjectRef {
+    fn drop(&mut self) {
+        self.site.clone().put(&self.object);
+    }
+}
+
+impl Deref for ObjectRef {
+    type Target = Arc<Object>;
+    fn deref(&self) -> &Arc<Object> {
+        &self.object
+    }
+}
+
+impl fmt::Debug for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.object.fmt(f)
+    }
+}
