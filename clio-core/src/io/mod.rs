@@ -106,6 +106,9 @@ pub struct IoCommon {
     pub finished: bool,
     /// Set by a layer when the layout changed under the IO: it starts anew.
     pub need_restart: bool,
+    /// Set by a layer that stripes, for each iteration: no target holds anything of it. It reads as zeros up to the end
+    /// of file; there are no pages to find, and nothing to submit.
+    pub hole: bool,
     /// Locks of the current iteration.
     pub lockset: LockSet,
     /// The offset found, for [`IoKind::Seek`].
@@ -196,6 +199,7 @@ impl Io {
                 done: 0,
                 finished: false,
                 need_restart: false,
+                hole: false,
                 lockset: LockSet::default(),
                 found: None,
                 dsync: false,

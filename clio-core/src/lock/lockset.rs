@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A lock that is needed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Need {
     object: Arc<Object>,
     descr: LockDescr,
@@ -21,7 +21,7 @@ struct Need {
 /// A lock on its way or held.
 #[derive(Debug)]
 struct Taken {
-    need: Need,
+    object: Fid,
     user: LockUser,
 }
 
@@ -60,7 +60,7 @@ impl LockSet {
 
     /// What the locks held here on the object cover: as granted, which may be more than was asked for.
     pub fn held(&self, object: Fid) -> impl Iterator<Item = &LockDescr> {
-        self.done.iter().filter(move |t| t.need.object.fid() == object).map(|t| t.user.descr())
+        self.done.iter().filter(move |t| t.object == object).map(|t| t.user.descr())
     }
 
     /// Acquires all locks to acquire. Blocks.
@@ -69,7 +69,9 @@ impl LockSet {
     /// Why a lock can't be had. Then none is held, those acquired earlier included, and none is left to acquire.
     #[doc(alias = "cl_lockset_lock")]
     pub fn acquire(&mut self, env: &Env) -> Result<()> {
-        self.todo.sort_by_key(|n| (n.object.fid(), n.descr.extent));
+        if self.todo.len() > 1 {
+            self.todo.sort_unstable_by_key(|n| (n.object.fid(), n.descr.extent));
+        }
         let taken = self.acquire_waiting(env).and_then(|()| self.acquire_trying(env));
         if taken.is_err() {
             self.release(env);
@@ -79,11 +81,14 @@ impl LockSet {
 
     /// One after another, in order.
     fn acquire_waiting(&mut self, env: &Env) -> Result<()> {
-        for need in self.todo.iter().filter(|n| !is_try(n)) {
-            let user = request::request(env, &need.object, &need.descr)?;
-            self.done.push(Taken { need: need.clone(), user });
+        for need in std::mem::take(&mut self.todo) {
+            if is_try(&need) {
+                self.todo.push(need);
+            } else {
+                let user = request::request(env, &need.object, &need.descr)?;
+                self.done.push(Taken { object: need.object.fid(), user });
+            }
         }
-        self.todo.retain(|n| is_try(n));
         Ok(())
     }
 
@@ -91,7 +96,7 @@ impl LockSet {
     fn acquire_trying(&mut self, env: &Env) -> Result<()> {
         for need in self.todo.drain(..) {
             let user = request::find_user(env, &need.object, &need.descr)?;
-            self.current.push(Taken { need, user });
+            self.current.push(Taken { object: need.object.fid(), user });
         }
         for taken in &mut self.current {
             // Started only: what it comes to is asked for below.

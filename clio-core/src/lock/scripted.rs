@@ -226,9 +226,12 @@ struct StripedLock {
     subs: Arc<OnceLock<Vec<Arc<Object>>>>,
     passive: bool,
     parallel: bool,
-    /// One for each sub-object: the sub-lock, and the use of it.
-    parts: Mutex<Vec<(Option<Arc<ExtentLock>>, Option<LockUser>)>>,
+    /// One for each sub-object.
+    parts: Mutex<Vec<Part>>,
 }
+
+/// A sub-lock, and the use of it.
+type Part = (Option<Arc<ExtentLock>>, Option<LockUser>);
 
 impl Device for Striped {
     fn layer(&self) -> &'static str {
@@ -279,10 +282,9 @@ impl StripedLock {
                 None => {
                     let Some(found) = find_user_try(cx, object, &cx.descr.clone())? else { return Ok(Step::Repeat) };
                     found.lock().add_parent(cx.lock);
-                    if let Some(old) = sub.replace(found.lock().clone()) {
-                        if !Arc::ptr_eq(&old, found.lock()) {
-                            old.remove_parent(cx.lock);
-                        }
+                    let old = sub.replace(found.lock().clone());
+                    if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, found.lock())) {
+                        old.remove_parent(cx.lock);
                     }
                     user.insert(found)
                 }

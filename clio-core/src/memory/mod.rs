@@ -1,5 +1,5 @@
 //! Page memory: references to bytes that transfers, other threads and (later) other processes may touch at any time,
-//! copied with [`copy`]'s race-tolerant kernels only.
+//! copied by race-tolerant kernels only: [`copy_in`], [`copy_out`], [`copy_within`], [`fill`].
 
 mod copy;
 mod memref;

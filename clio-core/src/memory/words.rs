@@ -43,7 +43,8 @@ impl SharedWords {
     /// what keeps `mem` mapped.
     ///
     /// # Safety
-    /// As long as `keep` lives, `mem` must be mapped and writable, and be accessed by nothing but atomic words.
+    /// As long as `keep` lives, `mem` must be mapped and writable, and be accessed by nothing but atomic words and the
+    /// copies of [`memory`](super).
     ///
     /// # Panics
     /// If `mem` isn't aligned to eight bytes.

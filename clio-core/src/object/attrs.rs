@@ -61,6 +61,25 @@ impl AttrCell {
         settle(&self.size, seen.size, size);
     }
 
+    /// Raises the size to at least `size`, and leaves KMS alone: what others have written says nothing of what the
+    /// locks held here protect.
+    pub fn raise_size(&self, size: u64) {
+        self.size.fetch_max(size, Ordering::AcqRel);
+    }
+
+    /// Sets the size to `size`, or to KMS if that is more. Unlike [`AttrCell::store`], this loses no
+    /// [`AttrCell::raise`] that happens meanwhile.
+    pub fn update_size(&self, size: u64) {
+        // A raise whose size is overwritten here has raised KMS before: the swap has seen it.
+        self.size.swap(size, Ordering::AcqRel);
+        self.size.fetch_max(self.kms(), Ordering::AcqRel);
+    }
+
+    /// Cuts KMS to at most `end`: a lock is lost. Loses no raise below `end` that happens meanwhile.
+    pub fn cut_kms(&self, end: u64) {
+        self.kms.fetch_min(end, Ordering::AcqRel);
+    }
+
     /// A copy of all attributes.
     pub fn load(&self) -> Attr {
         Attr {

@@ -134,11 +134,15 @@ impl Site {
     }
 
     fn put(self: &Arc<Self>, object: &Arc<Object>) {
-        if object.users.fetch_sub(1, Ordering::SeqCst) != 1 || object.is_sub() {
+        if object.users.fetch_sub(1, Ordering::SeqCst) != 1 {
             return;
         }
         if object.is_dying() {
             self.destroy(&Env::get(crate::env::EnvTags::ANY), object.clone());
+            return;
+        }
+        // A sub-object isn't cached on its own: its top-object, which owns it, kills it in its `delete`.
+        if object.is_sub() {
             return;
         }
         object.referenced.store(true, Ordering::Relaxed);

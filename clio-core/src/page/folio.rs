@@ -53,6 +53,8 @@ pub(super) struct FolioState {
     pub(super) page_out: BlockSet,
     /// Blocks that may be dirtied without telling the transfer layer: it has set quota aside for them.
     pub(super) window: BlockSet,
+    /// Blocks that no window is opened for: somebody cuts them, or writes them past the cache.
+    pub(super) barred: BlockSet,
     /// Attributes of the sub-object, and where in it the folio starts: a cached write raises its KMS.
     pub(super) sub: Option<(Arc<AttrCell>, u64)>,
     pub(super) partial: PartialBlocks,
@@ -178,6 +180,7 @@ impl FolioCell {
         state.owner = None;
         state.freeing = false;
         state.window = BlockSet::EMPTY;
+        state.barred = BlockSet::EMPTY;
         state.sub = None;
         state.sync.clear();
         state.watch = None;

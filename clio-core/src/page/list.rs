@@ -1,6 +1,6 @@
 //! Lists of pages for transfer.
 
-use super::Page;
+use super::{Page, SyncIo};
 use crate::units::BlockSet;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl FromIterator<PageSpan> for PageList {
     }
 }
 
-/// The two queues of an immediate transfer: what is to be submitted, and what was.
+/// The two queues of an immediate transfer: what is to be submitted, and what was; and who waits for it.
 #[derive(Debug, Default)]
 #[doc(alias = "cl_2queue")]
 pub struct PageQueues {
@@ -75,4 +75,8 @@ pub struct PageQueues {
     pub qin: PageList,
     /// Submitted: completion will come for these.
     pub qout: PageList,
+    /// Told of each block that was submitted, when its transfer completes. To be set before the submission: a transfer
+    /// may complete, and fail, before the call returns, so that [`Page::notify`] after it can come too late to hear
+    /// of an error. A layer that splits passes it on.
+    pub sync: Option<Arc<SyncIo>>,
 }

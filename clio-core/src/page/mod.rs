@@ -1,5 +1,6 @@
 //! Pages: folios of a file in the cache, as top-page and sub-page over one memory.
 
+mod bar;
 mod folio;
 mod list;
 mod owned;
@@ -14,6 +15,7 @@ mod tree;
 #[cfg(all(test, not(clio_loom)))]
 mod tests;
 
+pub use bar::WindowBar;
 pub use folio::WriteRefusal;
 pub use list::{PageList, PageQueues, PageSpan};
 pub use owned::OwnedPage;
@@ -447,10 +449,10 @@ impl Page {
     }
 
     /// Lets `blocks` be dirtied by [`fast_write`] without a call to the transfer layer, which has set quota and
-    /// grant aside for them, under a write lock that covers them.
+    /// grant aside for them, under a write lock that covers them. Not those that are barred ([`WindowBar`]).
     pub fn open_window(&self, blocks: BlockSet) {
         let mut state = self.folio.cell().lock();
-        state.window = state.window.or(blocks);
+        state.window = state.window.or(blocks.minus(state.barred));
     }
 
     /// Closes the window for `blocks` (their lock goes, or their quota does); returns those that had been open.
@@ -560,7 +562,7 @@ impl Page {
             state.owner.is_none()
                 && state.in_flight().is_empty()
                 && cell.dirty().is_empty()
-                && state.window.is_empty()
+                && state.window.or(state.barred).is_empty()
         })
     }
 
@@ -581,7 +583,9 @@ impl Page {
     /// Deletes the page if it is empty and idle: after an invalidation, when another lock may still cover a part.
     pub fn delete_if_unused(&self, env: &Env) -> bool {
         self.delete_if(env, |state, cell| {
-            state.owner.is_none() && state.in_flight().is_empty() && cell.valid().or(cell.dirty()).is_empty()
+            state.owner.is_none()
+                && state.in_flight().is_empty()
+                && cell.valid().or(cell.dirty()).or(state.barred).is_empty()
         })
     }
 

@@ -139,6 +139,39 @@ fn fast_writes_need_a_window() {
     page.completion(&env, Rw::Write, moved, &Ok(()));
 }
 
+#[test]
+fn a_bar_keeps_windows_shut() {
+    let (env, object, _) = object();
+    let page = Page::find(&env, &object, PageIndex(0)).expect("page");
+    page.open_window(BlockSet::range(0..4));
+    let bar = WindowBar::new(&env, &page, BlockSet::range(2..8)).expect("alive");
+    page.open_window(BlockSet::range(0..8));
+    fast_write(&object, 0, &[1; 8192], 1).expect("beside the bar");
+    assert_eq!(fast_write(&object, 8192, &[1; 4096], 1), Err(WriteRefusal::NotNow));
+    page.discard(&env, page.all_blocks());
+    assert!(!page.delete_if_unused(&env) && !page.evict(&env), "a page with a bar stays");
+    drop(bar);
+    page.open_window(BlockSet::range(2..3));
+    fast_write(&object, 8192, &[1; 4096], 1).expect("the bar is gone");
+}
+
+#[test]
+fn a_watch_hears_of_what_the_owner_moves() {
+    let (env, object, _) = object();
+    let page = Page::find(&env, &object, PageIndex(0)).expect("page");
+    let sync = SyncIo::new();
+    let owned = page.try_own_idle(IO, page.all_blocks()).expect("idle");
+    owned.watch(BlockSet::range(0..2), &sync);
+    let moving = owned.prep(&env, Rw::Read, BlockSet::range(1..4)).expect("prep");
+    drop(owned);
+    assert!(page.try_own_idle(IO, BlockSet::range(3..4)).is_none(), "in transfer");
+    let failed = Err(Error::new(Errno::EIO, "read", "test"));
+    page.completion(&env, Rw::Read, BlockSet::range(2..4), &failed);
+    page.completion(&env, Rw::Read, BlockSet::range(1..2), &Ok(()));
+    sync.wait().expect("only what was watched counts");
+    assert_eq!((moving, page.valid()), (BlockSet::range(1..4), BlockSet::range(1..2)));
+}
+
 proptest! {
     /// Writes, reads, truncates and completed transfers on one folio against a plain model of what is stored where.
     #[test]

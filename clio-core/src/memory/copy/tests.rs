@@ -39,12 +39,14 @@ fn check(name: &str, copy: Kernel, to_at: usize, from_at: usize, len: usize) {
 
 #[test]
 fn every_small_length_at_every_alignment() {
-    let (lengths, aligns) = if cfg!(miri) { (40, 9) } else { (300, 33) };
+    let (lengths, aligns) = if cfg!(miri) { (40, 9) } else { (290, 32) };
     for (name, copy, min) in kernels() {
         for len in min..=lengths {
             for to_at in 0..aligns {
                 check(name, copy, to_at, (to_at * 7 + len) % aligns, len);
-                check(name, copy, to_at, to_at, len);
+                if to_at % 8 == 1 {
+                    check(name, copy, to_at, to_at, len);
+                }
             }
         }
     }
@@ -86,7 +88,7 @@ fn fills_to_the_byte() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 48 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 32 }, ..ProptestConfig::default() })]
 
     #[test]
     fn long_copies(to_at in 0usize..200, from_at in 0usize..200, len in 64usize..200_000) {

@@ -1,0 +1,182 @@
+use crate::buddy::BlockNo;
+use crate::mapping::Mapping;
+use crate::pool::{Pool, Take};
+use crate::size_class::{CHUNK_BYTES, SizeClass};
+use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::memory::words::SharedWords;
+use clio_core::memory::{MemRef, PageMemory};
+use clio_core::sync::Mutex;
+use clio_core::sync::atomic::{AtomicUsize, Ordering};
+use clio_core::units::BLOCK_SIZE;
+use clio_core::{Errno, Error, Result};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Page memory in size classes, up to a limit. It grows by chunks of 2 MiB and never shrinks: memory freed is warm,
+/// and given out again first.
+///
+/// Dropping an arena while memory is given out leaves its memory mapped for good: a late reader reads, and doesn't
+/// fault. The limit is on what is given out; what is mapped can exceed it by less than a chunk.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Mapping,
+    pool: RankedMutex<Pool>,
+    /// Held while a chunk is made, taken before `pool`: the others go on with what there is.
+    growing: Mutex<()>,
+    used_bytes: AtomicUsize,
+}
+
+impl Arena {
+    /// Memory for this process, in huge pages where the system has them.
+    ///
+    /// # Errors
+    /// EINVAL if `limit_bytes` exceeds 16 TiB; ENOMEM for want of address space.
+    pub fn private(limit_bytes: usize) -> Result<Self> {
+        let chunks = checked_chunks(limit_bytes)?;
+        Ok(Self::over(Mapping::reserve_private(chunks)?, limit_bytes))
+    }
+
+    /// Memory in a sealed memfd ([`Arena::fd`]) that another process can map too.
+    ///
+    /// # Errors
+    /// EINVAL if `limit_bytes` exceeds 16 TiB; EMFILE, ENFILE, ENOMEM.
+    pub fn shared(limit_bytes: usize) -> Result<Self> {
+        let chunks = checked_chunks(limit_bytes)?;
+        Ok(Self::over(Mapping::create_shared(chunks)?, limit_bytes))
+    }
+
+    /// As [`Arena::shared`], over a memfd that another process made; its size is the limit. Only one process allocates
+    /// from it: the other goes by offsets ([`Mapping::attach`]).
+    ///
+    /// # Errors
+    /// As [`Mapping::attach`].
+    pub fn attach(fd: OwnedFd) -> Result<Self> {
+        let mapping = Mapping::attach(fd)?;
+        let limit_bytes = mapping.len();
+        checked_chunks(limit_bytes)?;
+        Ok(Self::over(mapping, limit_bytes))
+    }
+
+    fn over(mapping: Mapping, limit_bytes: usize) -> Self {
+        let pool = RankedMutex::new(LockRank::Leaf, Pool::new(limit_bytes));
+        Self { mapping, pool, growing: Mutex::new(()), used_bytes: AtomicUsize::new(0) }
+    }
+
+    /// The memfd to hand to another process; `None` if private.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.mapping.fd()
+    }
+
+    /// Bytes that the arena has taken from the system; freed memory included.
+    pub fn mapped(&self) -> usize {
+        self.pool.lock().chunks() * CHUNK_BYTES
+    }
+
+    /// The offset of `mem` from the arena's start: its name in other processes. `None` if it isn't from here.
+    #[inline]
+    pub fn offset_of(&self, mem: MemRef) -> Option<u64> {
+        self.mapping.offset_of(mem)
+    }
+
+    /// The bytes `[offset, offset + len)`, given out or not; `None` if they aren't all in chunks that exist.
+    pub fn at(&self, offset: u64, len: usize) -> Option<MemRef> {
+        self.mapping.within(offset, len, self.mapped())
+    }
+
+    /// `mem` as atomic words, which keep the arena alive; `None` if it isn't from here. For tables that live in the
+    /// arena, such as [`staging`](crate::staging) records. The caller doesn't free `mem` while they are in use.
+    pub fn words(self: &Arc<Self>, mem: MemRef) -> Option<SharedWords> {
+        self.mapping.words_of(mem, self.clone(), self.mapped())
+    }
+
+    #[cold]
+    fn alloc_growing(&self, class: SizeClass) -> Option<MemRef> {
+        let _growing = self.growing.lock();
+        let mut pool = self.pool.lock();
+        loop {
+            // Another thread may have made a chunk, or freed memory, meanwhile.
+            match pool.take(class) {
+                Take::Block(block) => return Some(self.give_out(&pool, block, class)),
+                Take::Full => return None,
+                Take::Grow => {}
+            }
+            let chunk = pool.chunks();
+            drop(pool);
+            if !self.mapping.populate(chunk) {
+                return None;
+            }
+            pool = self.pool.lock();
+            pool.add_chunk();
+        }
+    }
+
+    #[inline]
+    fn give_out(&self, pool: &Pool, block: BlockNo, class: SizeClass) -> MemRef {
+        self.used_bytes.store(pool.used_bytes(), Ordering::Relaxed);
+        let offset = u64::from(block) * BLOCK_SIZE;
+        self.mapping.within(offset, class.bytes(), usize::MAX).expect("the pool has only blocks of existing chunks")
+    }
+}
+
+impl AsRef<Mapping> for Arena {
+    fn as_ref(&self) -> &Mapping {
+        &self.mapping
+    }
+}
+
+impl PageMemory for Arena {
+    /// Blocks on a short mutex, and while the kernel clears memory if the arena has to grow.
+    ///
+    /// # Panics
+    /// If `len` isn't the size of a class: a mistake in the caller.
+    #[inline]
+    #[track_caller]
+    fn alloc(&self, len: usize) -> Option<MemRef> {
+        let Some(class) = SizeClass::of(len) else { panic!("{len} bytes are no size class of page memory") };
+        let mut pool = self.pool.lock();
+        match pool.take(class) {
+            Take::Block(block) => Some(self.give_out(&pool, block, class)),
+            Take::Full => None,
+            Take::Grow => {
+                drop(pool);
+                self.alloc_growing(class)
+            }
+        }
+    }
+
+    /// # Panics
+    /// If `mem` isn't what [`Arena::alloc`] gave, whole, or was freed before.
+    #[inline]
+    #[track_caller]
+    fn free(&self, mem: MemRef) {
+        let place = self.mapping.offset_of(mem).filter(|offset| offset.is_multiple_of(BLOCK_SIZE));
+        let (Some(offset), Some(class)) = (place, SizeClass::of(mem.len())) else {
+            panic!("{mem:?} is freed to an arena that it isn't from, or in part")
+        };
+        let mut pool = self.pool.lock();
+        pool.give((offset / BLOCK_SIZE) as BlockNo, class);
+        self.used_bytes.store(pool.used_bytes(), Ordering::Relaxed);
+    }
+
+    fn used(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.pool.get_mut().used_bytes() > 0 {
+            self.mapping.leak();
+        }
+    }
+}
+
+fn checked_chunks(limit_bytes: usize) -> Result<usize> {
+    if limit_bytes as u64 > BLOCK_SIZE << 32 {
+        return Err(Error::new(Errno::EINVAL, "create arena", "the limit exceeds 16 TiB; lower it"));
+    }
+    Ok(Pool::max_chunks(limit_bytes))
+}
+
+#[cfg(all(test, not(clio_loom), not(miri)))]
+mod tests;

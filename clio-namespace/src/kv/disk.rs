@@ -1,0 +1,227 @@
+//! Records in a fjall database: one database, one keyspace for each [`Space`].
+
+use super::{Batch, Kv, Space, Value, View, Visit};
+use clio_core::{Errno, Error, Result};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::ops::Bound;
+use std::path::Path;
+
+/// Memory for cached blocks of tables, in bytes.
+const CACHE_BYTES: u64 = 64 << 20;
+/// Changes held in memory for each keyspace before they become a table, in bytes.
+const MEMTABLE_BYTES: u64 = 16 << 20;
+/// Journals kept, in bytes: bounds the work of opening a store after a crash.
+const JOURNAL_BYTES: u64 = 128 << 20;
+/// Threads that turn memtables into tables and merge tables.
+const WORKERS: usize = 2;
+
+/// File names of fjall's that tell its folders from others.
+const MARKER: &str = "version";
+const LOCK: &str = "lock";
+const FIRST_JOURNAL: &str = "0.jnl";
+
+/// See the module.
+pub(crate) struct DiskKv {
+    db: Database,
+    spaces: [Keyspace; Space::ALL.len()],
+}
+
+impl fmt::Debug for DiskKv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskKv").finish_non_exhaustive()
+    }
+}
+
+impl DiskKv {
+    /// Opens the database in folder `path`, or makes one where the folder is empty or missing.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        prepare_folder(path).map_err(|e| e.at(path.to_string_lossy()))?;
+        let open = || -> fjall::Result<Self> {
+            let db = Database::builder(path)
+                .cache_size(CACHE_BYTES)
+                .max_journaling_size(JOURNAL_BYTES)
+                .worker_threads(WORKERS)
+                .open()?;
+            let space =
+                |s: Space| db.keyspace(s.name(), || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES));
+            let spaces = [
+                space(Space::Meta)?,
+                space(Space::Inodes)?,
+                space(Space::Entries)?,
+                space(Space::Unlinked)?,
+                space(Space::Replies)?,
+            ];
+            Ok(Self { db, spaces })
+        };
+        open().map_err(|e| error("open", e).at(path.to_string_lossy()))
+    }
+}
+
+/// Refuses a folder that holds something else, and clears what a process killed while making the database left:
+/// fjall takes a folder for a database only once its marker is written, and would fail on the journal before it.
+fn prepare_folder(path: &Path) -> Result<()> {
+    let io = |e| Error::from_io("open", e);
+    std::fs::create_dir_all(path).map_err(io)?;
+    let unfinished = || std::fs::metadata(path.join(MARKER)).map_or(true, |m| m.len() == 0);
+    if !unfinished() {
+        return Ok(());
+    }
+    let lock = match File::options().read(true).write(true).open(path.join(LOCK)) {
+        Ok(lock) => lock,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return match std::fs::read_dir(path).map_err(io)?.next() {
+                None => Ok(()),
+                Some(_) => Err(Error::new(
+                    Errno::EINVAL,
+                    "open",
+                    "the folder holds files that are not a Clio namespace; name an empty folder, or the right one",
+                )),
+            };
+        }
+        Err(e) => return Err(io(e)),
+    };
+    match lock.try_lock() {
+        Ok(()) if unfinished() => {
+            for left_over in [FIRST_JOURNAL, MARKER] {
+                match std::fs::remove_file(path.join(left_over)) {
+                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io(e)),
+                    _ => {}
+                }
+            }
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(locked()),
+        Err(TryLockError::Error(e)) => Err(io(e)),
+    }
+}
+
+fn locked() -> Error {
+    Error::new(
+        Errno::EBUSY,
+        "open",
+        "another process has this store open; close it there, or let `cliod` serve the store to both",
+    )
+}
+
+/// Every fjall error as ours, with a sentence that says what to do.
+fn error(op: &'static str, e: fjall::Error) -> Error {
+    use fjall::Error as E;
+    match e {
+        E::Locked => locked(),
+        E::Io(e) | E::Storage(fjall::LsmError::Io(e)) => Error::from_io(op, e),
+        E::InvalidVersion(Some(_)) => Error::new(
+            Errno::EOPNOTSUPP,
+            op,
+            "the namespace's database has another format version; open it with the Clio release that wrote it",
+        ),
+        E::InvalidVersion(None) => Error::new(
+            Errno::EINVAL,
+            op,
+            "the namespace's database is not one that this release knows: foreign, damaged, or made by a newer one",
+        ),
+        E::Poisoned => Error::new(
+            Errno::EIO,
+            op,
+            "an earlier write to the namespace's journal failed; check the disk, then reopen the store",
+        ),
+        e => Error::new(Errno::EIO, op, format!("the namespace's database failed: {e}; check the disk")).with_cause(e),
+    }
+}
+
+struct DiskView<'a> {
+    snapshot: Snapshot,
+    spaces: &'a [Keyspace; Space::ALL.len()],
+}
+
+impl View for DiskView<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>> {
+        self.snapshot.get(&self.spaces[space as usize], key).map_err(|e| error("read", e))
+    }
+
+    fn scan(&self, space: Space, from: &[u8], to: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+        if to.is_some_and(|to| to <= from) {
+            return Ok(());
+        }
+        let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+        for record in self.snapshot.range::<&[u8], _>(&self.spaces[space as usize], (Bound::Included(from), to)) {
+            let (key, value) = record.into_inner().map_err(|e| error("read", e))?;
+            if visit(&key, &value)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kv for DiskKv {
+    fn view(&self) -> Box<dyn View + '_> {
+        Box::new(DiskView { snapshot: self.db.snapshot(), spaces: &self.spaces })
+    }
+
+    fn commit(&self, batch: Batch) -> Result<()> {
+        let mut out = self.db.batch().durability(Some(PersistMode::Buffer));
+        for change in batch.into_changes() {
+            let space = &self.spaces[change.space as usize];
+            match change.value {
+                Some(value) => out.insert(space, change.key, value),
+                None => out.remove(space, change.key),
+            }
+        }
+        out.commit().map_err(|e| error("commit", e))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.db.persist(PersistMode::SyncAll).map_err(|e| error("sync", e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errno(path: &Path) -> Errno {
+        DiskKv::open(path).unwrap_err().errno()
+    }
+
+    #[test]
+    fn foreign_folders_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("thesis.tex"), "x").unwrap();
+        assert_eq!(errno(dir.path()), Errno::EINVAL);
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(MARKER), "not fjall").unwrap();
+        assert_eq!(errno(dir.path()), Errno::EINVAL);
+        std::fs::write(dir.path().join(MARKER), b"FJL\x02").unwrap();
+        assert_eq!(errno(dir.path()), Errno::EOPNOTSUPP);
+    }
+
+    #[test]
+    fn second_opener_is_told_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DiskKv::open(dir.path()).unwrap();
+        let e = DiskKv::open(dir.path()).unwrap_err();
+        assert_eq!(e.errno(), Errno::EBUSY);
+        assert!(e.to_string().contains("cliod"), "{e}");
+        drop(first);
+        DiskKv::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_database_half_made_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DiskKv::open(dir.path()).unwrap());
+        for marker in [None, Some("")] {
+            std::fs::remove_dir_all(dir.path()).unwrap();
+            std::fs::create_dir_all(dir.path().join("keyspaces")).unwrap();
+            std::fs::write(dir.path().join(LOCK), "").unwrap();
+            std::fs::write(dir.path().join(FIRST_JOURNAL), "").unwrap();
+            if let Some(text) = marker {
+                std::fs::write(dir.path().join(MARKER), text).unwrap();
+            }
+            drop(DiskKv::open(dir.path()).unwrap());
+        }
+    }
+}

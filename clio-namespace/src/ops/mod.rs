@@ -1,0 +1,15 @@
+//! The operations, by FID of the directory and name, or by FID.
+
+pub(crate) mod attr;
+pub(crate) mod create;
+mod link;
+mod orphan;
+pub(crate) mod read;
+mod remove;
+pub(crate) mod rename;
+pub(crate) mod xattr;
+
+#[cfg(test)]
+mod rename_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Objects in a folder: one sparse file for each, with its checksums in a side file.
+
+mod change;
+mod format;
+mod intent;
+mod layout;
+mod object;
+mod open;
+mod recover;
+mod side;
+mod store;
+mod table;
+mod verify;
+
+pub use format::{SideHeader, StoreHeader, Uuid};
+pub use verify::{Damage, DamageKind, Report};
+
+use crate::service::{Service, ServiceConfig};
+use crate::sys;
+use clio_core::sync::OnceLock;
+use clio_core::sync::atomic::{AtomicU64, Ordering};
+use clio_core::units::{Fid, TargetIndex};
+use clio_core::{Errno, Error, Result};
+use intent::Intent;
+use object::OpenObject;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use table::{Slot, Table};
+
+/// A target in a folder. Requests run on two threads of its own, which start with the first request; small reads of
+/// what the page cache holds run on the caller's.
+pub type DirTarget = Service<DirStore>;
+
+/// How a [`DirTarget`] is opened.
+#[derive(Clone, Debug)]
+pub struct DirOptions {
+    /// Its index in the store; must be the one that it was made with.
+    pub index: TargetIndex,
+    /// Its UUID if the caller knows it; made up for a new one if not.
+    pub uuid: Option<Uuid>,
+    /// Make the target if the folder is missing or empty.
+    pub create: bool,
+    /// Objects kept open, with two descriptors each.
+    pub open_objects: usize,
+    /// Threads for requests.
+    pub threads: usize,
+    /// Requests that may wait for a thread; more are refused with `EAGAIN`.
+    pub queue: usize,
+    /// Locks and grants.
+    pub service: ServiceConfig,
+}
+
+impl Default for DirOptions {
+    fn default() -> Self {
+        let (open_objects, threads, queue) = (96, 2, 4096);
+        let service = ServiceConfig::default();
+        Self { index: TargetIndex(0), uuid: None, create: false, open_objects, threads, queue, service }
+    }
+}
+
+impl DirTarget {
+    /// Opens the target in the folder `path`.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is none and `create` is off, `ENOTEMPTY` if there is something else, `EBUSY` if another
+    /// process (or this one) has it open, `EPROTO` if a newer Clio made it, `EBADMSG` if its header is damaged or
+    /// foreign, `EINVAL` if it is another target than the one expected; `EROFS`, `EACCES` and others from the system.
+    pub fn open(path: impl AsRef<Path>, options: &DirOptions) -> Result<Self> {
+        let store = DirStore::open(path.as_ref(), options)?;
+        Ok(Service::pooled(options.index, store, options.threads, options.queue, options.service))
+    }
+}
+
+/// Nanoseconds since 1970.
+fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_nanos() as u64)
+}
+
+/// Objects in a folder. One process has it open at a time. Dropping it leaves all objects in order, but makes nothing
+/// durable: see [`DirStore::flush`].
+#[derive(Debug)]
+pub struct DirStore {
+    root: PathBuf,
+    header: StoreHeader,
+    table: Table,
+    intent: Intent,
+    /// Objects at the time of the first count less those made before it, and objects made less those destroyed.
+    base: OnceLock<u64>,
+    made: AtomicU64,
+    /// The folder is in memory: no read waits for a disk.
+    in_memory: bool,
+    /// Keeps other processes out. Last, so that the objects are closed before.
+    lock: File,
+}
+
+impl DirStore {
+    fn open(path: &Path, options: &DirOptions) -> Result<Self> {
+        let open::Opened { header, lock, state } = open::open(path, options)?;
+        let at = |e| Error::from_io("open target", e).at(path.display().to_string());
+        Ok(Self {
+            root: path.to_path_buf(),
+            header,
+            table: Table::new(options.open_objects),
+            intent: Intent::open(state).map_err(at)?,
+            base: OnceLock::new(),
+            made: AtomicU64::new(0),
+            in_memory: sys::is_memory(lock.as_fd()).map_err(at)?,
+            lock,
+        })
+    }
+
+    /// The target's UUID.
+    pub fn uuid(&self) -> Uuid {
+        self.header.uuid
+    }
+
+    /// All objects, in no order. What is made or destroyed meanwhile may or may not be among them. A file that is
+    /// none of Clio's is an error `EBADMSG` with its path; the iteration can go on after it.
+    pub fn objects(&self) -> impl Iterator<Item = Result<Fid>> + '_ {
+        (0..layout::FOLDERS).flat_map(|n| {
+            let folder = layout::folder(&self.root, n);
+            let fail = |folder: &Path, e| Error::from_io("list", e).at(folder.display().to_string());
+            let (entries, error) = match fs::read_dir(&folder) {
+                Ok(entries) => (Some(entries), None),
+                Err(e) => (None, Some(Err(fail(&folder, e)))),
+            };
+            let names = entries.into_iter().flatten().filter_map(move |entry| match entry {
+                Err(e) => Some(Err(fail(&folder, e))),
+                Ok(entry) => match layout::parse(&entry.file_name()) {
+                    layout::Name::Data(fid) => Some(Ok(fid)),
+                    layout::Name::Side => None,
+                    layout::Name::Foreign => {
+                        let text = "this file is none of Clio's; move it away";
+                        Some(Err(Error::new(Errno::EBADMSG, "list", text).at(entry.path().display().to_string())))
+                    }
+                },
+            });
+            names.chain(error)
+        })
+    }
+
+    /// Compares all of an object with its checksums.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is no such object, errors of the disk. Damage is no error: the report tells it.
+    pub fn verify(&self, fid: Fid) -> Result<Report> {
+        match self.with_read(fid, verify::object) {
+            Ok(Some(report)) => report,
+            Ok(None) => Err(Error::new(Errno::ENOENT, "check", "no such object").on(fid)),
+            Err(e) if matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO) => {
+                let mut report = Report::new(fid);
+                report.add(0, DamageKind::Object, e.detail().to_string());
+                Ok(report)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Makes all objects durable, and notes that a crash of the machine from here on can't have harmed them. Writes
+    /// out the whole file system that the folder is on. After a crash of the machine, reads all objects that may have
+    /// been harmed by it, so that from then on everything is judged again.
+    ///
+    /// # Errors
+    /// Those of the disk. Damage is no error here: [`DirStore::verify`] tells it.
+    pub fn flush(&self) -> Result<()> {
+        let fail = |e| Error::from_io("flush", e).at(self.root.display().to_string());
+        self.intent.begin_settling();
+        for fid in self.objects().filter_map(Result::ok).filter(|fid| self.intent.suspects(*fid, 0)) {
+            match self.with_read(fid, |_| ()) {
+                Err(e) if !matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO) => return Err(e),
+                _ => {}
+            }
+        }
+        // What began before has to end before.
+        for place in self.table.all() {
+            drop(place.slot.write());
+        }
+        sys::sync_fs(self.lock.as_fd()).map_err(fail)?;
+        self.intent.finish_settling().map_err(fail)
+    }
+
+    /// Opens an object into its slot, if nothing is known of it yet.
+    fn fill(&self, fid: Fid, slot: &mut Slot) -> Result<()> {
+        if !matches!(slot, Slot::Unknown) {
+            return Ok(());
+        }
+        let found = self.retry_with_fewer_files(|| recover::open(&self.root, fid, &self.intent))?;
+        *slot = found.map_or(Slot::Missing, |o| Slot::Open(Box::new(o)));
+        Ok(())
+    }
+
+    fn retry_with_fewer_files<R>(&self, f: impl Fn() -> Result<R>) -> Result<R> {
+        match f() {
+            Err(e) if matches!(e.errno(), Errno::EMFILE | Errno::ENFILE) => {
+                self.table.shrink();
+                f()
+            }
+            other => other,
+        }
+    }
+
+    /// Runs `f` on an object, shared with others; `None` if there is none.
+    fn with_read<R>(&self, fid: Fid, f: impl FnOnce(&OpenObject) -> R) -> Result<Option<R>> {
+        let place = self.table.place(fid);
+        loop {
+            match &*place.slot.read() {
+                Slot::Open(object) => return Ok(Some(f(object))),
+                Slot::Missing => return Ok(None),
+                Slot::Unknown => {}
+            }
+            self.fill(fid, &mut place.slot.write())?;
+        }
+    }
+
+    /// Runs `f` on an object, alone; `None` if there is none.
+    fn with_write<R>(&self, fid: Fid, f: impl FnOnce(&mut OpenObject) -> Result<R>) -> Result<Option<R>> {
+        let place = self.table.place(fid);
+        let mut slot = place.slot.write();
+        self.fill(fid, &mut slot)?;
+        match &mut *slot {
+            Slot::Open(object) => f(object).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Runs `f` on an object, alone; makes it if need be.
+    fn with_made<R>(&self, fid: Fid, f: impl FnOnce(&mut OpenObject) -> Result<R>) -> Result<R> {
+        let place = self.table.place(fid);
+        let mut slot = place.slot.write();
+        self.fill(fid, &mut slot)?;
+        self.intent.announce(fid).map_err(|e| Error::from_io("write", e).on(fid))?;
+        if let Slot::Open(object) = &mut *slot {
+            return f(object);
+        }
+        let mut object = Box::new(self.make(fid)?);
+        let result = f(&mut object);
+        *slot = Slot::Open(object);
+        result
+    }
+
+    fn make(&self, fid: Fid) -> Result<OpenObject> {
+        let made = self.retry_with_fewer_files(|| recover::create(&self.root, fid, &self.intent));
+        match made {
+            Ok(object) => {
+                self.made.fetch_add(1, Ordering::Relaxed);
+                Ok(object)
+            }
+            Err(e) => {
+                // Of half an object, nothing stays; if it can't be removed, it is overwritten or reported later.
+                let _ = fs::remove_file(layout::data(&self.root, fid));
+                let _ = fs::remove_file(layout::side(&self.root, fid));
+                Err(e)
+            }
+        }
+    }
+
+    fn remove(&self, path: PathBuf, fid: Fid) -> Result<()> {
+        match fs::remove_file(path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::from_io("destroy", e).on(fid)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for DirStore {
+    fn drop(&mut self) {
+        self.table.close();
+    }
+}

@@ -1,0 +1,160 @@
+//! The folder as an [`ObjectStore`].
+
+use super::object::OpenObject;
+use super::table::Slot;
+use super::{DirStore, layout};
+use crate::store::{ObjectStore, Space};
+use crate::{bulk, sys};
+use clio_core::attr::{Attr, AttrMask};
+use clio_core::sync::atomic::Ordering;
+use clio_core::target::BulkSegment;
+use clio_core::units::{Extent, Fid};
+use clio_core::{Errno, Error, Result};
+use std::fs::File;
+use std::os::fd::AsFd;
+
+impl ObjectStore for DirStore {
+    fn create(&self, fid: Fid) -> Result<()> {
+        let place = self.table.place(fid);
+        let mut slot = place.slot.write();
+        self.fill(fid, &mut slot)?;
+        if matches!(*slot, Slot::Open(_)) {
+            return Err(Error::new(Errno::EEXIST, "create", "the object exists").on(fid));
+        }
+        *slot = Slot::Open(Box::new(self.make(fid)?));
+        Ok(())
+    }
+
+    fn destroy(&self, fid: Fid) -> Result<()> {
+        let place = self.table.place(fid);
+        let mut slot = place.slot.write();
+        // A damaged object can't be opened, but it can go.
+        let exists = match self.fill(fid, &mut slot) {
+            Ok(()) => matches!(*slot, Slot::Open(_)),
+            Err(e) if matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO) => true,
+            Err(e) => return Err(e),
+        };
+        if !exists {
+            return Err(Error::new(Errno::ENOENT, "destroy", "no such object").on(fid));
+        }
+        // The data first: a side file alone means nothing.
+        *slot = Slot::Unknown;
+        self.remove(layout::data(&self.root, fid), fid)?;
+        self.remove(layout::side(&self.root, fid), fid)?;
+        *slot = Slot::Missing;
+        self.made.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<u64> {
+        let read = self.with_read(fid, |object| object.read(bulk, false).map(|()| object.attr.size))?;
+        read.unwrap_or_else(|| {
+            bulk.iter().for_each(|seg| seg.mem.zero());
+            Ok(0)
+        })
+    }
+
+    fn try_read(&self, fid: Fid, bulk: &[BulkSegment]) -> Option<Result<u64>> {
+        let place = self.table.known(fid)?;
+        let slot = place.slot.try_read()?;
+        let Slot::Open(object) = &*slot else { return None };
+        if !object.sums_cached(bulk) {
+            return None;
+        }
+        match object.read(bulk, !self.in_memory) {
+            Ok(()) => Some(Ok(object.attr.size)),
+            Err(e) if matches!(e.errno(), Errno::EAGAIN | Errno::EOPNOTSUPP) => None,
+            Err(e) => Some(Err(e)),
+        }
+    }
+
+    fn write(&self, fid: Fid, bulk: &[BulkSegment], mtime: u64, sync: bool) -> Result<Attr> {
+        let attr = self.with_made(fid, |object| {
+            object.write(bulk, mtime)?;
+            object.attr()
+        })?;
+        if sync {
+            self.sync(fid)?;
+        }
+        Ok(attr)
+    }
+
+    fn punch(&self, fid: Fid, extent: Extent, mtime: u64) -> Result<Attr> {
+        let punch = |object: &mut OpenObject| {
+            object.punch(extent, mtime)?;
+            object.attr()
+        };
+        if extent.end == Extent::EOF {
+            return self.with_made(fid, punch);
+        }
+        self.intent.announce(fid).map_err(|e| Error::from_io("punch", e).on(fid))?;
+        Ok(self.with_write(fid, punch)?.unwrap_or_default())
+    }
+
+    fn getattr(&self, fid: Fid) -> Result<Attr> {
+        self.with_read(fid, OpenObject::attr)?.unwrap_or_else(|| Ok(Attr::default()))
+    }
+
+    fn try_getattr(&self, fid: Fid) -> Option<Result<Attr>> {
+        let place = self.table.known(fid)?;
+        let slot = place.slot.try_read()?;
+        match &*slot {
+            Slot::Open(object) => Some(object.attr()),
+            Slot::Missing => Some(Ok(Attr::default())),
+            Slot::Unknown => None,
+        }
+    }
+
+    fn setattr(&self, fid: Fid, attr: &Attr, mask: AttrMask) -> Result<Attr> {
+        bulk::check_mask(mask)?;
+        self.with_made(fid, |object| {
+            object.setattr(attr, mask)?;
+            object.attr()
+        })
+    }
+
+    /// The data is made durable without holding the object's lock: others read and write meanwhile, and what they
+    /// change keeps its marks.
+    fn sync(&self, fid: Fid) -> Result<()> {
+        let files = |o: &OpenObject| (o.data.clone(), o.side.file(), o.changes, o.created);
+        let Some((data, side, changes, created)) = self.with_read(fid, files)? else { return Ok(()) };
+        let fail = |e| Error::from_io("sync", e).on(fid);
+        data.sync_data().map_err(fail)?;
+        self.with_write(fid, |object| {
+            if object.changes == changes && object.dirty {
+                object.set_clean()?;
+            }
+            Ok(())
+        })?;
+        side.sync_data().map_err(fail)?;
+        if created {
+            let folder = File::open(layout::folder_of(&self.root, fid));
+            folder.and_then(|d| d.sync_all()).map_err(fail)?;
+            self.with_write(fid, |object| {
+                object.created = false;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn seek(&self, fid: Fid, offset: u64, hole: bool) -> Result<u64> {
+        let end = || Error::new(Errno::ENXIO, "seek", "nothing at or after this offset").on(fid);
+        self.with_read(fid, |object| object.seek(offset, hole))?.unwrap_or_else(|| Err(end()))
+    }
+
+    fn space(&self) -> Result<Space> {
+        sys::space(self.lock.as_fd()).map_err(|e| Error::from_io("statfs", e).at(self.root.display().to_string()))
+    }
+
+    /// Lists the folder the first time, and counts from there.
+    fn count(&self) -> Result<u64> {
+        if self.base.get().is_none() {
+            let made = self.made.load(Ordering::Relaxed);
+            let found = self.objects().filter(|o| o.is_ok()).count() as u64;
+            let _ = self.base.set(found.wrapping_sub(made));
+        }
+        let base = self.base.get().copied().unwrap_or(0);
+        Ok(base.wrapping_add(self.made.load(Ordering::Relaxed)))
+    }
+}

@@ -1,0 +1,204 @@
+//! Grants: how much each client may have dirty, so that write-behind meets a full target early and not at write-out.
+
+use clio_core::units::ClientId;
+use clio_core::{Errno, Error, Result};
+use std::collections::HashMap;
+
+/// How grants are given, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GrantConfig {
+    /// What all clients together may hold.
+    pub total: u64,
+    /// What a client gets when it connects, and is brought back up to when it holds less.
+    pub initial: u64,
+    /// What one client may hold.
+    pub per_client: u64,
+}
+
+impl Default for GrantConfig {
+    fn default() -> Self {
+        Self { total: 8 << 30, initial: 8 << 20, per_client: 128 << 20 }
+    }
+}
+
+/// The grants given and not yet used, for checks of conservation: `given` is the sum of what clients hold, and a
+/// client's own count (available, reserved, dirty, in flight and lost) comes to the same once it is idle.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GrantStats {
+    /// Bytes that all clients hold.
+    pub given: u64,
+    /// Bytes that each client holds, by id.
+    pub held: Vec<(ClientId, u64)>,
+}
+
+/// Who holds how much.
+#[derive(Debug)]
+pub(super) struct GrantTable {
+    config: GrantConfig,
+    given: u64,
+    held: HashMap<ClientId, u64>,
+}
+
+impl GrantTable {
+    pub(super) fn new(config: GrantConfig) -> Self {
+        Self { config, given: 0, held: HashMap::new() }
+    }
+
+    /// The first grant of a client. `free` is the space that the target has left.
+    pub(super) fn connect(&mut self, client: ClientId, free: u64) -> u64 {
+        self.held.entry(client).or_insert(0);
+        self.give(client, self.config.initial, free)
+    }
+
+    /// Takes what a write uses up. A client can't use what it wasn't given.
+    pub(super) fn consume(&mut self, client: ClientId, bytes: u64) -> Result<()> {
+        let held = self.held.get(&client).copied().unwrap_or(0);
+        if bytes > held {
+            let text = format!("the write uses {bytes} bytes of grant, but the client holds {held}");
+            return Err(Error::new(Errno::EPROTO, "write", text));
+        }
+        self.take(client, bytes);
+        Ok(())
+    }
+
+    /// Gives back what a write has used that failed: a failed write uses nothing.
+    pub(super) fn restore(&mut self, client: ClientId, bytes: u64) {
+        if let Some(held) = self.held.get_mut(&client) {
+            *held += bytes;
+            self.given += bytes;
+        }
+    }
+
+    /// New grant for a client that has used up `consumed`: as much again, and what is missing to the initial grant;
+    /// less, down to nothing, when space or the limits are short.
+    pub(super) fn replenish(&mut self, client: ClientId, consumed: u64, free: u64) -> u64 {
+        let Some(&held) = self.held.get(&client) else { return 0 };
+        let wanted = consumed.max(self.config.initial.saturating_sub(held));
+        self.give(client, wanted, free)
+    }
+
+    /// Takes grant back that a client doesn't need.
+    pub(super) fn give_back(&mut self, client: ClientId, bytes: u64) {
+        let held = self.held.get(&client).copied().unwrap_or(0);
+        self.take(client, bytes.min(held));
+    }
+
+    /// A client was evicted: it holds nothing, but may write again without grant, and be given some then.
+    pub(super) fn reset(&mut self, client: ClientId) {
+        let held = self.held.get(&client).copied().unwrap_or(0);
+        self.take(client, held);
+    }
+
+    /// A client went.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.reset(client);
+        self.held.remove(&client);
+    }
+
+    pub(super) fn stats(&self) -> GrantStats {
+        let mut held: Vec<_> = self.held.iter().map(|(c, h)| (*c, *h)).collect();
+        held.sort_unstable();
+        GrantStats { given: self.given, held }
+    }
+
+    fn give(&mut self, client: ClientId, wanted: u64, free: u64) -> u64 {
+        let Some(held) = self.held.get_mut(&client) else { return 0 };
+        let room = free.min(self.config.total).saturating_sub(self.given);
+        let bytes = wanted.min(room).min(self.config.per_client.saturating_sub(*held));
+        *held += bytes;
+        self.given += bytes;
+        bytes
+    }
+
+    fn take(&mut self, client: ClientId, bytes: u64) {
+        if let Some(held) = self.held.get_mut(&client) {
+            *held -= bytes;
+            self.given -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CONFIG: GrantConfig = GrantConfig { total: 1000, initial: 100, per_client: 300 };
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Connect,
+        Write { bytes: u64, fails: bool },
+        GiveBack(u64),
+        Evict,
+        Leave,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            Just(Step::Connect),
+            (0u64..400, any::<bool>()).prop_map(|(bytes, fails)| Step::Write { bytes, fails }),
+            (0u64..400).prop_map(Step::GiveBack),
+            Just(Step::Evict),
+            Just(Step::Leave),
+        ]
+    }
+
+    proptest! {
+        /// Each client keeps its own account of what it was given; target and clients always agree.
+        #[test]
+        fn given_is_what_clients_hold(steps in prop::collection::vec((0u64..4, step(), 0u64..1500), 1..200)) {
+            let mut table = GrantTable::new(CONFIG);
+            let mut mine: HashMap<ClientId, u64> = HashMap::new();
+            for (client, step, free) in steps {
+                let client = ClientId(client);
+                let before = table.stats().given;
+                match step {
+                    Step::Connect => {
+                        let got = table.connect(client, free);
+                        *mine.entry(client).or_insert(0) += got;
+                    }
+                    Step::Write { bytes, fails } => match (table.consume(client, bytes), mine.get_mut(&client)) {
+                        (Err(_), held) => prop_assert!(bytes > held.map_or(0, |h| *h)),
+                        (Ok(()), None) => prop_assert_eq!(bytes, 0),
+                        (Ok(()), Some(_)) if fails => table.restore(client, bytes),
+                        (Ok(()), Some(held)) => *held = *held - bytes + table.replenish(client, bytes, free),
+                    },
+                    Step::GiveBack(bytes) => {
+                        table.give_back(client, bytes);
+                        if let Some(held) = mine.get_mut(&client) {
+                            *held -= bytes.min(*held);
+                        }
+                    }
+                    Step::Evict => {
+                        table.reset(client);
+                        mine.entry(client).and_modify(|h| *h = 0);
+                    }
+                    Step::Leave => {
+                        table.forget(client);
+                        mine.remove(&client);
+                    }
+                }
+                let stats = table.stats();
+                let mut expected: Vec<_> = mine.iter().map(|(c, h)| (*c, *h)).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(&stats.held, &expected);
+                prop_assert_eq!(stats.given, expected.iter().map(|(_, h)| h).sum::<u64>());
+                prop_assert!(stats.given <= CONFIG.total);
+                prop_assert!(stats.given <= before.max(free), "more given than there is space");
+            }
+        }
+    }
+
+    #[test]
+    fn short_space_shrinks_grants() {
+        let mut t = GrantTable::new(CONFIG);
+        let c = ClientId(1);
+        assert_eq!(t.connect(c, 10_000), 100);
+        t.consume(c, 60).unwrap();
+        assert_eq!(t.replenish(c, 60, 50), 10, "50 bytes free, 40 promised already");
+        t.consume(c, 50).unwrap();
+        assert_eq!(t.replenish(c, 50, 0), 0);
+        assert_eq!(t.replenish(c, 0, 10_000), 100, "brought back to the initial grant once there is space");
+    }
+}
