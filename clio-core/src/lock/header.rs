@@ -124,8 +124,9 @@ impl ExtentLock {
 
     /// Destroys a lock that was never in the list.
     pub(super) fn abandon(self: &Arc<Self>, env: &Env) {
-        {
-            let mut guard = self.guard();
+        // Nobody else knows the lock: the mutex is free. Against the lock order, as a sub-lock may be abandoned under its
+        // top-lock's mutex.
+        if let Some(mut guard) = self.try_guard() {
             guard.users = 0;
             guard.set_state(LockState::Freeing);
         }

@@ -2,7 +2,7 @@
 
 use crate::attr::{Attr, AttrMask};
 use crate::lockrank::{LockRank, RankedGuard, RankedMutex};
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Attributes of one object.
 ///
@@ -47,6 +47,21 @@ impl AttrCell {
             self.mtime.fetch_max(mtime, Ordering::AcqRel);
             self.ctime.fetch_max(mtime, Ordering::AcqRel);
         }
+    }
+
+    /// As [`AttrCell::raise`], of a stripe up to `stripe_end` of its bytes and then of its file up to `file_end`: a cached
+    /// write. Whoever cuts the file's cell, and then looks at the stripe's, after a fence in between, misses no such raise
+    /// that found the file's cell high enough before the cut.
+    #[inline]
+    pub fn raise_both(stripe: &AttrCell, stripe_end: u64, file: &AttrCell, file_end: u64, mtime: u64) {
+        if stripe.kms.load(Ordering::Relaxed) < stripe_end {
+            stripe.raise(stripe_end, mtime);
+            // Otherwise the look at the file's cell could come before the raise.
+            fence(Ordering::SeqCst);
+        } else {
+            stripe.raise(stripe_end, mtime);
+        }
+        file.raise(file_end, mtime);
     }
 
     /// Puts size and KMS right, downwards too, where nobody raised them since `seen` was loaded.
@@ -134,5 +149,24 @@ impl AttrGroup {
     /// so that the top-object knows whether its merged attributes still hold.
     pub fn lock(&self) -> RankedGuard<'_, u64> {
         self.guard.lock()
+    }
+}
+
+#[cfg(all(test, not(clio_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_follows_news_but_never_falls_below_kms() {
+        let attrs = AttrCell::default();
+        attrs.raise(100, 1);
+        attrs.raise_size(500);
+        assert_eq!((attrs.size(), attrs.kms()), (500, 100), "what others wrote is no known minimum");
+        attrs.update_size(50);
+        assert_eq!((attrs.size(), attrs.kms()), (100, 100));
+        attrs.cut_kms(40);
+        attrs.cut_kms(70);
+        attrs.update_size(60);
+        assert_eq!((attrs.size(), attrs.kms()), (60, 40));
     }
 }

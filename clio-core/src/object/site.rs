@@ -201,6 +201,7 @@ impl Site {
             return;
         }
         self.objects.remove_if(&object.fid(), |_, o| Arc::ptr_eq(o, &object));
+        object.locks().discard_all(env);
         for slice in object.slices() {
             slice.delete(env, &object);
         }

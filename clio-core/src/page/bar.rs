@@ -31,6 +31,11 @@ impl WindowBar {
         page.shut_window(env, blocks);
         Some(Self { page: page.clone(), blocks })
     }
+
+    /// The page.
+    pub fn page(&self) -> &Arc<Page> {
+        &self.page
+    }
 }
 
 impl Drop for WindowBar {

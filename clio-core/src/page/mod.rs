@@ -29,7 +29,7 @@ use crate::env::Env;
 use crate::error::{Errno, Error, Result};
 use crate::io::IoId;
 use crate::memory::PageMemory;
-use crate::object::Object;
+use crate::object::{AttrCell, Object};
 use crate::sync::OnceLock;
 use crate::target::{Bulk, BulkSegment};
 use crate::units::{BLOCK_SIZE, BlockSet, Extent, Fid, PageIndex};
@@ -118,8 +118,10 @@ impl Page {
     pub fn find(env: &Env, object: &Arc<Object>, index: PageIndex) -> Result<Arc<Page>> {
         loop {
             match object.pages().get(index) {
-                Some(page) if !page.is_dying() => return Ok(page),
-                Some(_) => crate::sync::thread::yield_now(),
+                Some(page) if page.is_dying() => crate::sync::thread::yield_now(),
+                // Made where no sub-object was; there is one now, and this page could never be transferred.
+                Some(page) if page.child.is_none() && object.child_of(index).is_some() => page.delete(env),
+                Some(page) => return Ok(page),
                 None => {
                     if let Some(page) = Self::make(env, object, index)? {
                         return Ok(page);
@@ -682,9 +684,9 @@ pub fn fast_write(object: &Object, offset: u64, buf: &[u8], mtime: u64) -> Resul
     cell.write(&mut state, object.slab().memory().as_ref(), at, buf, eof).map_err(|_| WriteRefusal::NotNow)?;
     // Raised under the folio's mutex: whoever revokes the lock comes after, and sees the size.
     // The sub-object first: whoever sees the file's new size finds it at the stripe too.
-    if let Some((sub, base)) = &state.sub {
-        sub.raise(base + (at + buf.len()) as u64, mtime);
+    match &state.sub {
+        Some((sub, base)) => AttrCell::raise_both(sub, base + (at + buf.len()) as u64, object.attrs(), end, mtime),
+        None => object.attrs().raise(end, mtime),
     }
-    object.attrs().raise(end, mtime);
     Ok(())
 }

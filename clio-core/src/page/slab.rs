@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 const CHUNK: usize = 256;
-const MAX_CHUNKS: usize = 1 << 14;
+const MAX_CHUNKS: usize = if cfg!(clio_loom) { 4 } else { 1 << 14 };
 
 /// Names a cell at a generation. A stale one is recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

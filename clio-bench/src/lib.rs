@@ -1,1 +1,0 @@
-//! clio-bench

@@ -1,0 +1,50 @@
+//! Names: create and unlink, open and stat, against the file system.
+
+use super::client_in;
+use crate::measure::{Figure, Report, time};
+use crate::places;
+use anyhow::Result;
+use std::fs;
+
+pub fn run(report: &mut Report) -> Result<()> {
+    let files: u64 = if report.quick { 500 } else { 3_000 };
+    for (rival, dir, goal) in [("ext4", places::disk()?, Some(2.0)), ("tmpfs", places::tmpfs()?, None)] {
+        let client = client_in(dir.path(), 1, 256)?;
+        client.mkdir("/d")?;
+        let plain = dir.path().join("plain");
+        fs::create_dir(&plain)?;
+        let ours = || {
+            time(|| {
+                for n in 0..files {
+                    drop(client.create(format!("/d/f{n}"))?);
+                }
+                for n in 0..files {
+                    client.remove_file(format!("/d/f{n}"))?;
+                }
+                Ok(())
+            })
+        };
+        report.pair(Figure::ops("create and unlink, empty files", rival, goal, files), ours, || {
+            time(|| {
+                for n in 0..files {
+                    drop(fs::File::create(plain.join(format!("f{n}")))?);
+                }
+                for n in 0..files {
+                    fs::remove_file(plain.join(format!("f{n}")))?;
+                }
+                Ok(())
+            })
+        })?;
+        drop(client.create("/d/one")?);
+        fs::write(plain.join("one"), b"")?;
+        let ours = || time(|| (0..files).try_for_each(|_| Ok(drop(client.open_file("/d/one")?))));
+        report.pair(Figure::ops("open and close", rival, None, files), ours, || {
+            time(|| (0..files).try_for_each(|_| Ok(drop(fs::File::open(plain.join("one"))?))))
+        })?;
+        let ours = || time(|| (0..files).try_for_each(|_| Ok(drop(client.metadata("/d/one")?))));
+        report.pair(Figure::ops("stat", rival, None, files), ours, || {
+            time(|| (0..files).try_for_each(|_| Ok(drop(fs::metadata(plain.join("one"))?))))
+        })?;
+    }
+    Ok(())
+}

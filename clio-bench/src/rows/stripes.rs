@@ -1,0 +1,62 @@
+//! Stripes over targets of one speed: n of them against n times one.
+
+use super::LARGE;
+use crate::measure::{Figure, Report, time};
+use anyhow::Result;
+use clio::{Client, Config, Layout, OpenOptions};
+use clio_core::target::Target;
+use clio_core::units::TargetIndex;
+use clio_targets::wrap::Throttled;
+use clio_targets::{MemOptions, MemTarget};
+use std::sync::Arc;
+
+const RATE: u64 = 100 << 20;
+
+fn client(targets: u16) -> Result<Client> {
+    let make = |i| {
+        let inner = MemTarget::in_memory(MemOptions { index: TargetIndex(i), ..MemOptions::default() });
+        Arc::new(Throttled::new(Arc::new(inner), RATE)) as Arc<dyn Target>
+    };
+    Ok(Client::over_targets((0..targets).map(make).collect(), Config::default())?)
+}
+
+pub fn run(report: &mut Report) -> Result<()> {
+    let each: u64 = if report.quick { 32 << 20 } else { 128 << 20 };
+    let mut one = [0.0; 2];
+    for n in [1u16, 2, 4, 8] {
+        let client = client(n)?;
+        let layout = Layout::raid0().stripe_count(n).stripe_size(1 << 20);
+        let options = OpenOptions::new().read(true).write(true).create(true).layout(layout);
+        let file = client.open_with("/f", options)?;
+        let total = each * u64::from(n);
+        let mut data = vec![1u8; LARGE];
+        let write = time(|| {
+            for at in (0..total).step_by(LARGE) {
+                file.write_all_at(&data, at)?;
+            }
+            Ok(file.flush_data()?)
+        })?;
+        client.drop_caches()?;
+        let read = time(|| {
+            for at in (0..total).step_by(LARGE) {
+                file.read_exact_at(&mut data, at)?;
+            }
+            Ok(())
+        })?;
+        for (k, (what, took)) in [("write", write), ("read", read)].into_iter().enumerate() {
+            let rate = total as f64 / (1 << 20) as f64 / took.as_secs_f64();
+            if n == 1 {
+                one[k] = rate;
+            }
+            let name = format!("{what} over {n} throttled stripes");
+            let goal = match n {
+                4 => Some(0.97),
+                8 => Some(0.95),
+                _ => None,
+            };
+            let figure = Figure::bytes(&name, "n times one stripe", goal, total);
+            report.row(figure, rate, "MiB/s", Some(rate / (one[k] * f64::from(n))));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Writes: acknowledged into the cache, and with drain.
+
+use super::{LARGE, SMALL, client_in, client_in_memory, fresh};
+use crate::measure::{Figure, Report, time};
+use crate::places;
+use anyhow::Result;
+use std::fs;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+
+const BURST: u64 = 32 << 20;
+
+pub fn run(report: &mut Report) -> Result<()> {
+    bursts(report)?;
+    for (size, what) in [(SMALL, "4K"), (LARGE, "1M")] {
+        drained(report, size, what)?;
+    }
+    Ok(())
+}
+
+/// Bursts of 32 MiB, until they are acknowledged; the drain is not timed.
+fn bursts(report: &mut Report) -> Result<()> {
+    let client = client_in_memory(256)?;
+    for (size, what) in [(SMALL, "4K"), (LARGE, "1M")] {
+        let data = vec![0x5Au8; size];
+        let ops = BURST / size as u64;
+        for kind in ["overwrite", "fresh"] {
+            let file = fresh(&client, "/burst", 1)?;
+            let name = format!("write-behind {what}, burst of 32 MiB, {kind}");
+            let ours = || {
+                if kind == "fresh" {
+                    file.set_len(0)?;
+                }
+                let took = time(|| {
+                    for n in 0..ops {
+                        file.write_at(&data, n * size as u64)?;
+                    }
+                    Ok(())
+                })?;
+                file.flush_data()?;
+                Ok(took)
+            };
+            let mut memory = vec![1u8; BURST as usize];
+            let goal = (size == SMALL).then_some(0.5);
+            report.pair(Figure::ops(&name, "memcpy", goal, ops), ours, || {
+                time(|| {
+                    for piece in memory.chunks_exact_mut(size) {
+                        black_box(piece).copy_from_slice(black_box(&data));
+                    }
+                    Ok(())
+                })
+            })?;
+            let dir = places::tmpfs()?;
+            let goal = (size == SMALL && kind == "fresh").then_some(8.0);
+            report.pair(Figure::ops(&name, "tmpfs pwrite", goal, ops), ours, || {
+                let rival = fs::File::options().create(true).write(true).truncate(kind == "fresh").open(dir.path().join("f"))?;
+                time(|| {
+                    for n in 0..ops {
+                        rival.write_all_at(&data, n * size as u64)?;
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A stream into a store of one folder, until the target has it all, against the same stream into a file there.
+fn drained(report: &mut Report, size: usize, what: &str) -> Result<()> {
+    let total: u64 = if report.quick { 64 << 20 } else { 256 << 20 };
+    let data = vec![0x5Au8; size];
+    let places = [("tmpfs", places::tmpfs()?, if size == SMALL { 1.1 } else { 0.8 }), ("ext4", places::disk()?, 1.7)];
+    for (rival, dir, goal) in &places {
+        let client = client_in(dir.path(), 1, 512)?;
+        let goal = if *rival == "ext4" && size == LARGE { 0.7 } else { *goal };
+        let name = format!("stream {what} with drain, dir target on {rival}");
+        let mut n = 0;
+        let ours = || {
+            n += 1;
+            let path = format!("/stream{n}");
+            let file = fresh(&client, &path, 1)?;
+            let took = time(|| {
+                for at in (0..total).step_by(size) {
+                    file.write_at(&data, at)?;
+                }
+                Ok(file.flush_data()?)
+            })?;
+            drop(file);
+            client.remove_file(&path)?;
+            Ok(took)
+        };
+        report.pair(Figure::bytes(&name, rival, Some(goal), total), ours, || {
+            let path = dir.path().join("plain");
+            let file = fs::File::create(&path)?;
+            let took = time(|| {
+                for at in (0..total).step_by(size) {
+                    file.write_all_at(&data, at)?;
+                }
+                Ok(())
+            })?;
+            fs::remove_file(path)?;
+            Ok(took)
+        })?;
+    }
+    Ok(())
+}

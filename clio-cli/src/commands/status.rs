@@ -1,0 +1,77 @@
+//! `clio status`.
+
+use crate::app::{App, is_missing};
+use crate::report::Stop;
+use clap::Args;
+use clio::{Errno, StoreUri};
+use serde::Serialize;
+
+/// Show whether the store can be used, and by whom it is served; exit code 1 if it can't be used
+#[derive(Args, Debug)]
+pub(crate) struct Status {}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    store: &'a str,
+    /// `mem` or `dir`.
+    kind: &'static str,
+    /// `embedded`: the process that opens the store serves it.
+    mode: &'static str,
+    /// `ready`, `busy` (another process has it open), `missing` or `unusable`.
+    state: &'static str,
+    /// Why, where it isn't ready.
+    detail: Option<String>,
+    total_bytes: Option<u64>,
+    free_bytes: Option<u64>,
+}
+
+impl Status {
+    pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
+        let shown = look(app)?;
+        let ready = shown.state == "ready";
+        if app.json() {
+            app.print_json(&shown)?;
+        } else {
+            let mut out = app.out();
+            out.text("store: ")?;
+            out.name(shown.store)?;
+            out.line(format!("\nkind:  {} ({})\nstate: {}", shown.kind, shown.mode, shown.state))?;
+            if let Some(detail) = &shown.detail {
+                out.line(format!("why:   {detail}"))?;
+            }
+            if let (Some(total), Some(free)) = (shown.total_bytes, shown.free_bytes) {
+                out.line(format!("space: {} free of {}", crate::show::human(free), crate::show::human(total)))?;
+            }
+            out.finish()?;
+        }
+        if ready { Ok(()) } else { Err(Stop::Said) }
+    }
+}
+
+fn look(app: &App) -> Result<Shown<'_>, Stop> {
+    let uri = app.store()?;
+    let store = app.store_text()?;
+    let (kind, missing) = match &uri {
+        StoreUri::Mem { .. } => ("mem", false),
+        StoreUri::Dir { path, .. } => ("dir", is_missing(path)),
+    };
+    let mut shown =
+        Shown { store, kind, mode: "embedded", state: "ready", detail: None, total_bytes: None, free_bytes: None };
+    if missing {
+        shown.state = "missing";
+        shown.detail = Some("there is no store in this folder; make one with 'clio format'".into());
+        return Ok(shown);
+    }
+    match app.connect(store) {
+        Ok(client) => {
+            let (total, free) = client.space();
+            (shown.total_bytes, shown.free_bytes) = (Some(total), Some(free));
+        }
+        Err(Stop::Failed { error, .. }) => {
+            shown.state = if error.errno() == Errno::EBUSY { "busy" } else { "unusable" };
+            shown.detail = Some(error.detail().to_string());
+        }
+        Err(other) => return Err(other),
+    }
+    Ok(shown)
+}

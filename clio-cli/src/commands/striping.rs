@@ -1,0 +1,222 @@
+//! Striping options in the habits of `lfs setstripe`: what follows an -E is about the component that ends there.
+
+use crate::size;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clio::{Config, Layout};
+use std::str::FromStr;
+
+/// One option, as it was given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Choice {
+    /// A component begins, which ends before this byte; `None`: at the end of file.
+    End(Option<u64>),
+    /// Number of stripes; 0: one on each target.
+    Count(u16),
+    /// Number of stripes, also more than there are targets.
+    Overstripe(u16),
+    /// Stripe size in bytes.
+    Size(u64),
+    /// The first target; `None` leaves it to the store.
+    Index(Option<u16>),
+    /// The pool.
+    Pool(String),
+}
+
+/// The options in the order of the command line.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct StripeOptions(Vec<Choice>);
+
+/// Reads one kind of option.
+struct Kind {
+    id: &'static str,
+    short: char,
+    value: &'static str,
+    help: &'static str,
+    read: fn(&str) -> Result<Choice, String>,
+}
+
+const KINDS: [Kind; 6] = [
+    Kind {
+        id: "component-end",
+        short: 'E',
+        value: "END",
+        help: "Begin a component that ends there: a size, or -1 or eof for the end of file. Repeat for more",
+        read: |t| size::parse_end(t).map(Choice::End),
+    },
+    Kind {
+        id: "stripe-count",
+        short: 'c',
+        value: "N",
+        help: "Number of stripes; -1 or 0: one on each target",
+        read: |t| count(t).map(Choice::Count),
+    },
+    Kind {
+        id: "overstripe-count",
+        short: 'C',
+        value: "N",
+        help: "Number of stripes, also more than there are targets",
+        read: |t| count(t).map(Choice::Overstripe),
+    },
+    Kind {
+        id: "stripe-size",
+        short: 'S',
+        value: "SIZE",
+        help: "Bytes on one stripe before the next one's turn: a multiple of 64K, with K, M or G",
+        read: |t| size::parse(t).map(Choice::Size),
+    },
+    Kind {
+        id: "stripe-index",
+        short: 'i',
+        value: "IDX",
+        help: "The target of the first stripe; -1 leaves it to the store",
+        read: |t| if t == "-1" { Ok(Choice::Index(None)) } else { number(t).map(|n| Choice::Index(Some(n))) },
+    },
+    Kind {
+        id: "pool",
+        short: 'p',
+        value: "POOL",
+        help: "The pool that targets are taken from",
+        read: |t| Ok(Choice::Pool(t.to_string())),
+    },
+];
+
+fn number(text: &str) -> Result<u16, String> {
+    u16::from_str(text).map_err(|_| format!("'{text}' is no number from 0 to {}", u16::MAX))
+}
+
+fn count(text: &str) -> Result<u16, String> {
+    if text == "-1" { Ok(0) } else { number(text) }
+}
+
+impl StripeOptions {
+    /// The layout that the options ask for. What they leave open is as in new files without options.
+    ///
+    /// # Errors
+    /// A sentence for options that contradict each other. Whether the layout can be is for the store to say.
+    pub(super) fn layout(&self, config: &Config) -> Result<Layout, String> {
+        let stripe_count = u16::try_from(config.get("stripe_count")).unwrap_or(0);
+        let stripe_size = config.get("stripe_kb") << 10;
+        let ends = self.0.iter().filter(|c| matches!(c, Choice::End(_))).count();
+        let start = if ends == 0 { Layout::raid0() } else { Layout::composite() };
+        let mut layout = start.stripe_count(stripe_count).stripe_size(stripe_size);
+        let mut begun = 0;
+        for choice in &self.0 {
+            layout = match choice.clone() {
+                Choice::End(None) if begun + 1 < ends => {
+                    return Err("an -E follows the one that ends at the end of file; put that one last".into());
+                }
+                Choice::End(end) => {
+                    begun += 1;
+                    end.map_or_else(|| layout.clone().to_eof(), |end| layout.clone().until(end))
+                }
+                Choice::Count(n) => layout.stripe_count(n).overstriping(false),
+                Choice::Overstripe(n) => layout.overstripe_count(n),
+                Choice::Size(bytes) => layout.stripe_size(bytes),
+                Choice::Index(Some(i)) => layout.first_target(i),
+                Choice::Index(None) => layout,
+                Choice::Pool(name) => layout.pool(name),
+            };
+        }
+        Ok(layout)
+    }
+}
+
+impl FromArgMatches for StripeOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut placed = Vec::new();
+        for kind in &KINDS {
+            let choices = matches.get_many::<Choice>(kind.id).into_iter().flatten();
+            placed.extend(matches.indices_of(kind.id).into_iter().flatten().zip(choices.cloned()));
+        }
+        placed.sort_by_key(|(index, _)| *index);
+        Ok(Self(placed.into_iter().map(|(_, choice)| choice).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for StripeOptions {
+    fn augment_args(command: Command) -> Command {
+        KINDS.iter().fold(command, |command, kind| {
+            let arg = Arg::new(kind.id).short(kind.short).long(kind.id).value_name(kind.value).help(kind.help);
+            let arg = arg.action(ArgAction::Append).allow_hyphen_values(true).value_parser(kind.read);
+            command.arg(arg)
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(args: &[&str]) -> Result<StripeOptions, clap::Error> {
+        let command = StripeOptions::augment_args(Command::new("setstripe"));
+        let matches = command.try_get_matches_from(std::iter::once(&"setstripe").chain(args))?;
+        StripeOptions::from_arg_matches(&matches)
+    }
+
+    fn layout(args: &[&str]) -> Layout {
+        parse(args).unwrap().layout(&Config::default()).unwrap()
+    }
+
+    #[test]
+    fn plain_layouts_start_from_the_settings() {
+        assert_eq!(layout(&[]), Layout::raid0().stripe_count(0).stripe_size(1 << 20));
+        assert_eq!(layout(&["-c", "4", "-S", "4M"]), Layout::raid0().stripe_count(4).stripe_size(4 << 20));
+        assert_eq!(layout(&["-c-1", "-i", "2"]), Layout::raid0().stripe_count(0).stripe_size(1 << 20).first_target(2));
+        assert_eq!(layout(&["-i", "-1", "-p", "fast"]), layout(&["--pool=fast"]));
+        let mut config = Config::default();
+        config.set("stripe_count", "3", clio::config::Source::Given).unwrap();
+        let expected = Layout::raid0().stripe_count(3).stripe_size(64 << 10);
+        assert_eq!(parse(&["-S", "64k"]).unwrap().layout(&config).unwrap(), expected);
+    }
+
+    #[test]
+    fn options_are_about_the_component_whose_end_came_before() {
+        let got = layout(&["-E", "1M", "-c", "1", "-E", "64M", "-c", "4", "-S", "4M", "-E", "-1", "-C", "8"]);
+        let expected = Layout::composite()
+            .stripe_size(1 << 20)
+            .until(1 << 20)
+            .stripe_count(1)
+            .until(64 << 20)
+            .stripe_count(4)
+            .stripe_size(4 << 20)
+            .to_eof()
+            .overstripe_count(8);
+        assert_eq!(got, expected);
+        assert_ne!(got, layout(&["-E", "1M", "-c", "4", "-E", "64M", "-c", "1", "-S", "4M", "-E", "eof", "-C", "8"]));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for args in [["-c", "x"], ["-c", "70000"], ["-S", "1X"], ["-E", "-2"], ["-i", "-2"], ["-S", "-1"]] {
+            assert!(parse(&args).is_err(), "{args:?}");
+        }
+        let e = parse(&["-E", "eof", "-E", "1M"]).unwrap().layout(&Config::default()).unwrap_err();
+        assert!(e.contains("put that one last"), "{e}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_end_makes_one_component(parts in proptest::collection::vec((1u64..4, 1u16..9), 1..20)) {
+            let (mut args, mut end) = (Vec::new(), 0);
+            for (mib, count) in &parts {
+                end += mib;
+                args.extend([format!("-E{end}M"), format!("-c{count}")]);
+            }
+            let got = layout(&args.iter().map(String::as_str).collect::<Vec<_>>());
+            let shown: Vec<_> = got.components().iter().map(|c| (c.extent.end, c.striping.stripe_count.raw())).collect();
+            let mut end = 0;
+            let wanted = parts.iter().map(|(mib, count)| { end += mib << 20; (end, *count) });
+            prop_assert_eq!(shown, wanted.collect::<Vec<_>>());
+        }
+    }
+}

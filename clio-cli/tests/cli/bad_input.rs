@@ -1,0 +1,186 @@
+//! What goes wrong is told in a sentence, with an errno and a way out, and the right exit code.
+
+use crate::harness::{Bed, clio, noise, run};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+#[test]
+fn no_store_and_bad_uris() {
+    run(clio().arg("ls"), b"").failed(2, &["clio: ls: no store is named", "CLIO_STORE"]);
+    run(clio().args(["--store", "ftp:/x", "ls"]), b"").failed(1, &["clio: ls 'ftp:/x': unknown kind", "EINVAL"]);
+    run(clio().args(["--store", "rados://p/x", "ls"]), b"").failed(1, &["'rados:' stores yet", "EOPNOTSUPP"]);
+    run(clio().args(["--store", "dir:/x?targets=0", "ls"]), b"").failed(1, &["from 1 to"]);
+    run(clio().args(["--store", "mem:", "lss"]), b"").failed(2, &["similar"]);
+    run(clio().args(["--store", "mem:", "put", "x"]), b"").failed(2, &["Usage"]);
+}
+
+#[test]
+fn a_missing_store_is_not_made_by_looking_for_it() {
+    let bed = Bed::without_store();
+    for args in [&["ls"][..], &["get", "/x", "."], &["stat", "/"], &["check"], &["rm", "/x"], &["df"]] {
+        bed.run(args).failed(1, &["there is no store in this folder", "clio format", "ENOENT"]);
+        assert!(!bed.store_dir().exists());
+    }
+    let status = bed.run(["status", "--json"]).failed(1, &[]).json();
+    assert_eq!((&status["state"], &status["total_bytes"]), (&"missing".into(), &Value::Null));
+    // Writing makes one.
+    bed.ok(["mkdir", "/d"]);
+    assert_eq!(bed.ok(["ls"]).lines(), ["d"]);
+}
+
+#[test]
+fn format_makes_new_stores_only() {
+    let bed = Bed::new();
+    bed.ok(["mkdir", "/d"]);
+    bed.run(["format"]).failed(1, &["clio: format 'dir:", "EEXIST"]);
+    assert_eq!(bed.ok(["ls"]).lines(), ["d"]);
+    bed.run(["format", "--targets", "0"]).failed(2, &["1..=1024"]);
+    let other = bed.local("other");
+    let uri = format!("dir:{}?targets=2", other.display());
+    run(clio().args(["--store", &uri, "format", "--targets", "3"]), b"").failed(2, &["leave one out"]);
+    run(clio().args(["--store", &uri, "format"]), b"").ok();
+    run(clio().args(["--store", other.to_str().unwrap(), "ls"]), b"").ok();
+    let uri = format!("dir:{}?targets=3", other.display());
+    run(clio().args(["--store", &uri, "ls"]), b"").failed(1, &["the store has 2 targets, not 3", "EINVAL"]);
+}
+
+#[test]
+fn a_folder_that_is_none_of_clios_is_left_alone() {
+    let bed = Bed::without_store();
+    let foreign = bed.make("store/precious", b"mine");
+    for args in [&["ls"][..], &["mkdir", "/d"], &["format"]] {
+        bed.run(args).failed(1, &["not empty"]);
+    }
+    assert_eq!(fs::read_dir(bed.store_dir()).unwrap().count(), 1);
+    assert_eq!(fs::read(foreign).unwrap(), b"mine");
+    fs::write(bed.store_dir().join("clio-store.json"), "{}").unwrap();
+    bed.run(["ls"]).failed(1, &["damaged, or none of Clio's", "EBADMSG"]);
+}
+
+#[test]
+fn a_file_or_a_read_only_folder_in_the_stores_place() {
+    let bed = Bed::without_store();
+    bed.make("store", b"a file");
+    bed.run(["ls"]).failed(1, &["clio: ls 'dir:", "ENOTDIR"]);
+    bed.run(["mkdir", "/d"]).failed(1, &["clio: mkdir 'dir:", "ENOTDIR"]);
+    bed.run(["format"]).failed(1, &["EEXIST"]);
+    assert_eq!(bed.run(["status", "--json"]).failed(1, &[]).json()["state"], "unusable");
+
+    let bed = Bed::without_store();
+    fs::create_dir(bed.store_dir()).unwrap();
+    fs::set_permissions(bed.store_dir(), fs::Permissions::from_mode(0o555)).unwrap();
+    // Root may write all the same; then there is nothing to be refused.
+    if fs::write(bed.store_dir().join("x"), "").is_err() {
+        bed.run(["mkdir", "/d"]).failed(1, &["clio: mkdir 'dir:", "EACCES"]);
+    }
+    fs::set_permissions(bed.store_dir(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_newer_store_is_refused_untouched() {
+    let bed = Bed::new();
+    let header = bed.store_dir().join("clio-store.json");
+    let newer = fs::read_to_string(&header).unwrap().replace("\"format\": 1", "\"format\": 99");
+    fs::write(&header, &newer).unwrap();
+    for args in [&["ls"][..], &["mkdir", "/d"], &["check", "--repair"]] {
+        bed.run(args).failed(1, &["format 99", "use a newer Clio", "EPROTO"]);
+    }
+    assert_eq!(fs::read_to_string(&header).unwrap(), newer);
+}
+
+/// All files below a folder that hold these bytes somewhere.
+fn files_with(dir: &Path, needle: &[u8], found: &mut Vec<(PathBuf, u64)>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files_with(&path, needle, found);
+        } else if let Some(at) = fs::read(&path).unwrap().windows(needle.len()).position(|w| w == needle) {
+            found.push((path, at as u64));
+        }
+    }
+}
+
+#[test]
+fn damaged_and_truncated_objects_are_found_by_check() {
+    let bed = Bed::new();
+    let bytes = noise(200_000);
+    bed.ok(["setstripe", "-c", "1", "/f"]);
+    bed.run_with_input(["put", "-", "/f"], &bytes).ok();
+    let mut found = Vec::new();
+    files_with(&bed.store_dir(), &bytes[100_000..100_100], &mut found);
+    let [(object, at)] = found.as_slice() else { panic!("the data is in one file: {found:?}") };
+    let file = fs::File::options().write(true).open(object).unwrap();
+    let (good, bad) = (bytes[100_000], bytes[100_000] ^ 1);
+    file.write_all_at(&[bad], *at).unwrap();
+    let report = bed.run(["check", "--json"]).failed(1, &[]).json();
+    assert_eq!((&report["clean"], report["findings"].as_array().map(Vec::len)), (&false.into(), Some(1)));
+    let text = bed.run(["check", "--repair"]).failed(1, &[]).text();
+    assert!(text.contains("found: target ") && text.ends_with("1 findings\n"), "{text}");
+    file.write_all_at(&[good], *at).unwrap();
+    bed.ok(["check"]);
+    file.set_len(150_000).unwrap();
+    bed.run(["check"]).failed(1, &[]);
+}
+
+#[test]
+fn objects_without_a_file_are_removed_by_repair() {
+    let bed = Bed::new();
+    bed.run_with_input(["put", "-", "/f"], &noise(1000)).ok();
+    // The names of before the file was made are as after a crash that lost them.
+    let names = bed.store_dir().join("namespace");
+    let fresh = Bed::new();
+    fs::remove_dir_all(&names).unwrap();
+    let copied =
+        std::process::Command::new("cp").arg("-r").arg(fresh.store_dir().join("namespace")).arg(&names).status();
+    assert!(copied.unwrap().success());
+    bed.run(["check"]).failed(1, &[]);
+    let report = bed.json(["check", "--repair"]);
+    assert!(!report["repaired"].as_array().unwrap().is_empty(), "{report}");
+    assert_eq!(bed.json(["check"])["objects"], 0);
+}
+
+#[test]
+fn paths_that_are_too_long() {
+    let bed = Bed::new();
+    let name = format!("/{}", "n".repeat(256));
+    let path = "/abc".repeat(1100);
+    bed.run(["mkdir", &name]).failed(1, &["clio: mkdir '/nnn", "ENAMETOOLONG"]);
+    bed.run(["stat", &path]).failed(1, &["clio: stat '/abc", "ENAMETOOLONG"]);
+    let file = bed.make("f", b"x");
+    bed.run([OsStr::new("put"), file.as_os_str(), OsStr::new(&name)]).failed(1, &["clio: put '", "ENAMETOOLONG"]);
+    bed.ok(["mkdir", &name[..256]]);
+}
+
+#[test]
+fn a_second_process_is_told_who_is_in_the_way() {
+    let bed = Bed::new();
+    bed.ok(["mkdir", "/d"]);
+    // A put from a pipe keeps the store open until the pipe is closed. More than a pipe holds has gone in only when
+    // the process reads, which it does once the store is open.
+    let mut first = bed.command(["put", "-", "/d/slow"]).stdin(Stdio::piped()).spawn().unwrap();
+    first.stdin.as_mut().unwrap().write_all(&noise(2 << 20)).unwrap();
+    bed.run(["ls"]).failed(1, &["clio: ls 'dir:", "another process", "cliod", "EBUSY"]);
+    assert_eq!(bed.run(["status", "--json"]).failed(1, &[]).json()["state"], "busy");
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
+    assert_eq!(bed.ok(["ls", "/d"]).lines(), ["slow"]);
+}
+
+#[test]
+fn files_and_folders_in_each_others_place() {
+    let bed = Bed::new();
+    bed.ok(["mkdir", "/d"]);
+    bed.run_with_input(["put", "-", "/f"], b"x").ok();
+    bed.run(["cat", "/d"]).failed(1, &["clio: cat '/d':", "EISDIR"]);
+    bed.run(["get", "/d", "-"]).failed(1, &["clio: get '/d':", "EISDIR"]);
+    bed.run(["get", "/d", "."]).failed(1, &["clio: get '/d': it is a folder; give -r"]);
+    bed.run(["ls", "/f/x"]).failed(1, &["clio: ls '/f/x':", "ENOTDIR"]);
+    bed.run(["ln", "/d", "/e"]).failed(1, &["clio: ln '/e':", "EPERM"]);
+    bed.run(["get", "/f", "/no/such/place"])
+        .failed(1, &["clio: get '/f': open '/no/such/place': no such file", "check the path (ENOENT)"]);
+}

@@ -1,0 +1,9 @@
+//! The real `clio` binary on `dir:` stores in temporary folders.
+
+mod bad_input;
+mod harness;
+mod layouts;
+mod listings;
+mod names;
+mod settings;
+mod transfers;

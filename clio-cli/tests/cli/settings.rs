@@ -1,0 +1,65 @@
+//! config and params.
+
+use crate::harness::{Bed, clio, run};
+use std::fs;
+
+#[test]
+fn config_says_where_each_value_came_from() {
+    let bed = Bed::without_store();
+    let file = bed.make("clio.toml", b"cache_mb = 64\nrpc_kb = 128\ndirty_mb = 5\n");
+    let mut command = clio();
+    command.arg("--config").arg(&file).args(["--set", "dirty_mb=9", "config", "--json"]).env("CLIO_RPC_KB", "256");
+    let shown = run(&mut command, b"").ok().json();
+    let of = |name: &str| shown.as_array().unwrap().iter().find(|s| s["name"] == name).unwrap().clone();
+    let path = file.to_str().unwrap();
+    for (name, value, source) in [
+        ("cache_mb", 64, path),
+        ("rpc_kb", 256, "CLIO_RPC_KB"),
+        ("dirty_mb", 9, "given"),
+        ("lock_lru", 2000, "default"),
+    ] {
+        let s = of(name);
+        assert_eq!((&s["value"], &s["source"]), (&value.into(), &source.into()), "{name}");
+        assert!(s["min"].as_u64() <= s["max"].as_u64() && s["help"].is_string() && s["default"].is_u64());
+    }
+    let text = run(clio().args(["config"]).env("CLIO_CONFIG", &file), b"").ok().text();
+    assert!(text.lines().any(|l| l.starts_with("cache_mb") && l.contains("= 64") && l.ends_with(path)), "{text}");
+}
+
+#[test]
+fn params_are_kept_in_the_file() {
+    let bed = Bed::without_store();
+    let file = bed.make("clio.toml", b"# mine\ncache_mb = 64 # small\n");
+    let params = |args: &[&str]| run(clio().env("CLIO_CONFIG", &file).arg("params").args(args), b"");
+    params(&["set", "cache_mb=128", "checksums=off"]).ok();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\ncache_mb = 128 # small\nchecksums = 0\n");
+    assert_eq!(params(&["get", "cache_mb", "checksums"]).ok().lines(), ["cache_mb=128", "checksums=0"]);
+    assert!(params(&["list"]).ok().lines().len() > 5);
+    assert_eq!(params(&["get", "cache_mb", "--json"]).ok().json()[0]["value"], 128);
+    let before = fs::read_to_string(&file).unwrap();
+    params(&["set", "cache_md=1"]).failed(1, &["did you mean 'cache_mb'"]);
+    params(&["set", "cache_mb=0"]).failed(1, &["from 4 to"]);
+    params(&["set", "stripe_kb=100"]).failed(1, &["multiple of 64"]);
+    params(&["set", "cache_mb"]).failed(2, &["NAME=VALUE"]);
+    params(&["get", "cache_md"]).failed(1, &["did you mean 'cache_mb'"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    let fresh = bed.local("fresh.toml");
+    run(clio().arg("--config").arg(&fresh).args(["params", "set", "rpc_kb=256"]), b"").ok();
+    assert_eq!(fs::read_to_string(&fresh).unwrap(), "rpc_kb = 256\n");
+    run(clio().args(["params", "set", "rpc_kb=256"]), b"").failed(2, &["CLIO_CONFIG"]);
+}
+
+#[test]
+fn bad_settings_are_told_with_their_place() {
+    let bed = Bed::new();
+    let file = bed.make("clio.toml", b"cache_md = 64\n");
+    let config = |args: &[&str]| run(clio().arg("--config").arg(&file).args(args), b"");
+    config(&["config"]).failed(1, &["clio.toml", "did you mean 'cache_mb'"]);
+    fs::write(&file, "cache_mb = [\n").unwrap();
+    config(&["config"]).failed(1, &["clio.toml", "EINVAL"]);
+    fs::remove_file(&file).unwrap();
+    config(&["config"]).failed(1, &["clio.toml", "ENOENT"]);
+    run(clio().arg("config").env("CLIO_CACHE_MD", "1"), b"").failed(1, &["did you mean 'cache_mb'"]);
+    bed.run(["--set", "cache_mb", "ls"]).failed(2, &["NAME=VALUE"]);
+    bed.run(["--set", "cache_mb=1", "ls"]).failed(1, &["--set cache_mb=1", "from 4 to"]);
+}

@@ -1,0 +1,185 @@
+//! Data goes in and comes out again as it was.
+
+use crate::harness::{Bed, noise};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+#[test]
+fn files_of_all_sizes_come_back_as_they_were() {
+    let bed = Bed::new();
+    let unit = 1 << 20;
+    for size in [0, 1, 4095, 4096, 65537, unit - 1, unit, unit + 1, 5 * unit + 12345] {
+        let (name, bytes) = (format!("f{size}"), noise(size));
+        let (from, back) = (bed.make(&name, &bytes), bed.local(format!("{name}.back")));
+        bed.ok([OsStr::new("put"), from.as_os_str(), OsStr::new("/")]);
+        bed.ok([OsStr::new("get"), OsStr::new(&format!("/{name}")), back.as_os_str()]);
+        assert!(fs::read(&back).unwrap() == bytes, "{size} bytes differ");
+        assert!(bed.ok(["cat", &name]).stdout == bytes, "{size} bytes differ by cat");
+    }
+    bed.ok(["check"]);
+}
+
+#[test]
+fn mode_and_time_are_kept_and_set_id_bits_stay_behind() {
+    let bed = Bed::new();
+    let from = bed.make("tool", b"#!");
+    fs::set_permissions(&from, fs::Permissions::from_mode(0o4751)).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::new(1_600_000_000, 123_456_789);
+    fs::File::open(&from).unwrap().set_modified(time).unwrap();
+    bed.ok([OsStr::new("put"), from.as_os_str(), OsStr::new("/tool")]);
+    let stat = bed.json(["stat", "/tool"]);
+    assert_eq!(stat[0]["mode"], "4751");
+    assert_eq!(stat[0]["mtime_ns"], 1_600_000_000_123_456_789_u64);
+    let back = bed.local("back");
+    bed.ok([OsStr::new("get"), OsStr::new("/tool"), back.as_os_str()]);
+    let meta = fs::metadata(&back).unwrap();
+    assert_eq!((meta.mode() & 0o7777, meta.modified().unwrap()), (0o751, time));
+}
+
+/// A tree with everything that a tree can hold.
+fn make_tree(bed: &Bed, name: &str) {
+    bed.make(format!("{name}/a"), b"A");
+    bed.make(format!("{name}/empty"), b"");
+    bed.make(format!("{name}/sub/deep/b"), &noise(100_000));
+    fs::create_dir_all(bed.local(format!("{name}/hollow"))).unwrap();
+    fs::set_permissions(bed.local(format!("{name}/hollow")), fs::Permissions::from_mode(0o555)).unwrap();
+    let odd = bed.local(name).join(OsStr::from_bytes(b"odd \xff\n\x1b name"));
+    fs::write(odd, b"odd").unwrap();
+    std::os::unix::fs::symlink("sub/deep/b", bed.local(format!("{name}/link"))).unwrap();
+    std::os::unix::fs::symlink("nowhere", bed.local(format!("{name}/dangling"))).unwrap();
+}
+
+fn same_tree(a: &Path, b: &Path) {
+    let list = |p: &Path| {
+        let mut names: Vec<_> = fs::read_dir(p).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let (ma, mb) = (fs::symlink_metadata(a).unwrap(), fs::symlink_metadata(b).unwrap());
+    assert_eq!(ma.file_type(), mb.file_type(), "{}", a.display());
+    if ma.is_symlink() {
+        assert_eq!(fs::read_link(a).unwrap(), fs::read_link(b).unwrap());
+        return;
+    }
+    assert_eq!(ma.mode(), mb.mode(), "{}", a.display());
+    assert_eq!(ma.modified().unwrap(), mb.modified().unwrap(), "{}", a.display());
+    if ma.is_dir() {
+        assert_eq!(list(a), list(b));
+        list(a).iter().for_each(|n| same_tree(&a.join(n), &b.join(n)));
+    } else {
+        assert!(fs::read(a).unwrap() == fs::read(b).unwrap(), "{}", a.display());
+    }
+}
+
+#[test]
+fn trees_come_back_whole_also_through_a_copy_in_the_store() {
+    let bed = Bed::new();
+    make_tree(&bed, "tree");
+    let tree = bed.local("tree");
+    bed.ok([OsStr::new("put"), OsStr::new("-r"), tree.as_os_str(), OsStr::new("/")]);
+    bed.ok(["cp", "-r", "/tree", "/copy"]);
+    for name in ["tree", "copy"] {
+        let back = bed.local(format!("back-{name}"));
+        bed.ok([OsStr::new("get"), OsStr::new("-r"), OsStr::new(name), back.as_os_str()]);
+        same_tree(&tree, &back);
+    }
+    // Into folders that exist, over what is there.
+    bed.ok([OsStr::new("put"), OsStr::new("-r"), tree.as_os_str(), OsStr::new("/")]);
+    let list = bed.json(["ls", "-aR", "/tree"]);
+    let odd = list.as_array().unwrap().iter().find(|e| e.get("path_bytes").is_some()).unwrap();
+    let bytes: Vec<u8> = serde_json::from_value(odd["path_bytes"].clone()).unwrap();
+    assert_eq!(bytes, b"/tree/odd \xff\n\x1b name");
+}
+
+#[test]
+fn holes_are_not_filled() {
+    let bed = Bed::new();
+    let from = bed.local("sparse");
+    let file = fs::File::create(&from).unwrap();
+    file.write_all_at(b"middle", 40 << 20).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let stored_sparsely = file.metadata().unwrap().blocks() * 512 < 8 << 20;
+    bed.ok([OsStr::new("put"), from.as_os_str(), OsStr::new("/sparse")]);
+    let stat = bed.json(["stat", "/sparse"]);
+    assert_eq!(stat[0]["size"], 64 << 20);
+    assert!(!stored_sparsely || stat[0]["allocated_bytes"].as_u64().unwrap() < 8 << 20, "{stat}");
+    let back = bed.local("back");
+    bed.ok([OsStr::new("get"), OsStr::new("/sparse"), back.as_os_str()]);
+    assert!(fs::read(&back).unwrap() == fs::read(&from).unwrap());
+}
+
+#[test]
+fn a_file_that_is_put_again_is_replaced() {
+    let bed = Bed::new();
+    let from = bed.make("f", &noise(3 << 20));
+    bed.ok([OsStr::new("put"), from.as_os_str(), OsStr::new("/f")]);
+    bed.make("f", b"short");
+    bed.ok([OsStr::new("put"), from.as_os_str(), OsStr::new("/f")]);
+    assert_eq!(bed.ok(["cat", "/f"]).stdout, b"short");
+}
+
+#[test]
+fn standard_input_and_output() {
+    let bed = Bed::new();
+    let bytes = noise(2_500_000);
+    bed.run_with_input(["put", "-", "/in"], &bytes).ok();
+    assert!(bed.ok(["get", "/in", "-"]).stdout == bytes);
+    bed.run_with_input(["put", "-", "/empty"], b"").ok();
+    assert_eq!(bed.json(["stat", "/empty"])[0]["size"], 0);
+    bed.run_with_input(["put", "-", "/"], b"x").failed(1, &["clio: put '-':", "whole path", "EISDIR"]);
+    bed.run(["put", "-", "x", "/y"]).failed(2, &["only source"]);
+    bed.run(["get", "/in", "/empty", "-"]).failed(2, &["only one file"]);
+}
+
+#[test]
+fn one_failure_does_not_keep_the_rest_from_going_on() {
+    let bed = Bed::new();
+    let (a, b) = (bed.make("a", b"A"), bed.make("b", b"B"));
+    let missing = bed.local("missing");
+    let args = [OsStr::new("put"), a.as_os_str(), missing.as_os_str(), b.as_os_str(), OsStr::new("/")];
+    let ran = bed.run(args).failed(1, &["clio: put '", "missing': no such file", "ENOENT"]);
+    assert_eq!(ran.stderr.lines().count(), 1);
+    let ran = bed.run(["cat", "/a", "/none", "/b"]).failed(1, &["clio: cat '/none':", "check the path", "ENOENT"]);
+    assert_eq!(ran.stdout, b"AB");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    let bed = Bed::new();
+    let a = bed.make("dir/a", b"A");
+    let dir = bed.local("dir");
+    bed.run([OsStr::new("put"), dir.as_os_str(), OsStr::new("/")]).failed(1, &["dir': it is a folder; give -r"]);
+    bed.ok([OsStr::new("put"), a.as_os_str(), OsStr::new("/a")]);
+    bed.ok(["mkdir", "/d"]);
+    bed.run(["cp", "/a", "/a"]).failed(1, &["are the same"]);
+    bed.run(["cp", "-r", "/d", "/d/e"]).failed(1, &["inside the source"]);
+    bed.run(["cp", "/a", "/d", "/new"]).failed(1, &["several sources need a folder"]);
+    bed.run(["cp", "/a", "/new/"]).failed(1, &["there is no such folder"]);
+    bed.ok(["mkdir", "/d/a"]);
+    bed.run(["cp", "/a", "/d"]).failed(1, &["a folder is in its place"]);
+    assert_eq!(bed.ok(["cat", "/a"]).stdout, b"A");
+    // What takes data only keeps its own mode.
+    let mode = fs::metadata("/dev/null").unwrap().mode();
+    bed.ok(["get", "/a", "/dev/null"]);
+    assert_eq!(fs::metadata("/dev/null").unwrap().mode(), mode);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let bed = Bed::new();
+    let from = bed.make("big", &noise(8 << 20));
+    bed.ok([OsStr::new("put"), from.as_os_str(), OsStr::new("/big")]);
+    for args in [&["cat", "/big"][..], &["get", "/big", "-"]] {
+        let mut child = bed.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 10];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!((out.status.code(), String::from_utf8_lossy(&out.stderr).as_ref()), (Some(0), ""));
+    }
+}

@@ -1,0 +1,333 @@
+//! The lock slice: a lock of the target behind an extent lock, or a lockless one.
+
+use crate::cancel::learn;
+use crate::device::OscDevice;
+use crate::lock_table::Granted;
+use crate::state::ObjectKey;
+use crate::stats::bump;
+use clio_core::env::Env;
+use clio_core::error::{Errno, Error, Result};
+use clio_core::io::LockDemand;
+use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step, Unused};
+use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::object::Object;
+use clio_core::sync::atomic::{AtomicBool, Ordering};
+use clio_core::target::{DlmHandle, EnqueueFlags, LockMode, Op, Reply};
+use std::sync::Arc;
+
+/// How often a lock is asked for anew that an eviction took while it was waited for.
+const MAX_EVICTIONS: u32 = 3;
+
+/// The answer to an enqueue, for whoever still wants it.
+#[derive(Debug)]
+struct Attempt {
+    state: RankedMutex<AttemptState>,
+}
+
+#[derive(Debug, Default)]
+struct AttemptState {
+    answer: Option<Answer>,
+    abandoned: bool,
+}
+
+#[derive(Debug)]
+struct Answer {
+    reply: Result<Reply>,
+    /// A blocking AST came before it.
+    asked_back: bool,
+}
+
+/// Where the lock is at its target.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Nowhere.
+    Idle,
+    /// Asked for.
+    Asked(Arc<Attempt>),
+    /// To be asked for again when the timer says so.
+    Later,
+    /// Granted.
+    Granted(DlmHandle),
+    /// The target is contended: goes without. The handle is our own, and no target knows it.
+    Lockless(DlmHandle),
+}
+
+#[derive(Debug)]
+struct Inner {
+    phase: Phase,
+    /// Times it was asked for in this life, and of these, times an eviction came between.
+    attempts: u32,
+    evictions: u32,
+    /// Asked in a way that can't be answered `EUSERS`.
+    insist: bool,
+}
+
+/// The OSC's part of an extent lock.
+pub(crate) struct OscLock {
+    device: Arc<OscDevice>,
+    key: ObjectKey,
+    inner: RankedMutex<Inner>,
+    /// Fits nobody but those who asked for it; goes at the last use.
+    lockless: AtomicBool,
+    /// Goes at the last use: somebody waited for it when it was granted.
+    cancel_after_use: AtomicBool,
+}
+
+impl OscLock {
+    pub(crate) fn new(device: &Arc<OscDevice>, key: ObjectKey) -> Self {
+        Self {
+            device: device.clone(),
+            key,
+            inner: RankedMutex::new(
+                LockRank::Leaf,
+                Inner { phase: Phase::Idle, attempts: 0, evictions: 0, insist: false },
+            ),
+            lockless: AtomicBool::new(false),
+            cancel_after_use: AtomicBool::new(false),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        self.inner.lock().phase.clone()
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.inner.lock().phase = phase;
+    }
+
+    /// Sends the enqueue. Its completion stores the answer and signals the lock; it takes no mutex that the caller,
+    /// who holds the lock's, has.
+    fn ask(&self, cx: &LockCx<'_>) {
+        let attempt = Arc::new(Attempt { state: RankedMutex::new(LockRank::Leaf, AttemptState::default()) });
+        let insist = {
+            let mut inner = self.inner.lock();
+            inner.phase = Phase::Asked(attempt.clone());
+            inner.attempts += 1;
+            inner.insist
+        };
+        let device = self.device.clone();
+        device.locks.asking();
+        bump(&device.counters.locks_enqueued);
+        let need = *cx.descr;
+        let mandatory = need.flags.mandatory || insist || need.demand == LockDemand::Mandatory;
+        let flags = EnqueueFlags { mandatory, ..need.flags };
+        let op = Op::Enqueue { fid: cx.object.fid(), extent: need.extent, mode: need.mode, flags };
+        let (lock, attrs, key) = (Arc::downgrade(cx.lock), cx.object.attrs().clone(), self.key);
+        let target = self.device.target.clone();
+        let client = self.device.client();
+        let done = move |reply: Result<Reply>| {
+            let mut named = None;
+            let mut granted = None;
+            if let Ok(Reply::Granted { handle, mode, extent, grant, .. }) = reply {
+                device.receive_grant(grant);
+                named = handle;
+                granted = handle.map(|h| (h, Granted { key, extent, mode, lock: lock.clone(), attrs }));
+            }
+            let asked_back = device.locks.answered(granted);
+            let abandoned = {
+                let mut state = attempt.state.lock();
+                state.answer = Some(Answer { reply, asked_back });
+                state.abandoned
+            };
+            if let Some(handle) = named.filter(|_| abandoned) {
+                device.release(handle);
+            }
+            if let Some(lock) = lock.upgrade() {
+                lock.signal();
+            }
+        };
+        target.submit(client, op, Box::new(done));
+    }
+
+    /// The answer isn't wanted any more.
+    fn abandon(&self, attempt: &Attempt) {
+        let answer = {
+            let mut state = attempt.state.lock();
+            state.abandoned = true;
+            state.answer.take()
+        };
+        if let Some(Answer { reply: Ok(Reply::Granted { handle: Some(handle), .. }), .. }) = answer {
+            self.device.release(handle);
+        }
+    }
+
+    /// Looks at the answer.
+    fn digest(&self, cx: &mut LockCx<'_>, answer: Answer) -> Result<Step> {
+        let e = match answer.reply {
+            Ok(Reply::Granted { handle: Some(handle), extent, lvb, blocking, .. }) => {
+                cx.descr.extent = extent;
+                learn(cx.object, &lvb, extent.end);
+                self.cancel_after_use.store(blocking || answer.asked_back, Ordering::Release);
+                self.set_phase(Phase::Granted(handle));
+                return Ok(Step::Done);
+            }
+            Ok(Reply::Granted { handle: None, lvb, .. }) => {
+                learn(cx.object, &lvb, 0);
+                Error::new(Errno::EAGAIN, "lock", "a conflicting lock is held; its holder was asked for the size")
+            }
+            Ok(reply) => Error::new(Errno::EPROTO, "lock", format!("the target answers an enqueue with {reply:?}")),
+            Err(e) => e,
+        };
+        match e.errno() {
+            Errno::EUSERS => {
+                let mandatory = cx.descr.flags.mandatory || cx.descr.demand == LockDemand::Mandatory;
+                if mandatory || matches!(cx.descr.mode, LockMode::Group(_)) {
+                    self.inner.lock().insist = true;
+                    self.ask(cx);
+                } else {
+                    bump(&self.device.counters.lockless);
+                    self.lockless.store(true, Ordering::Release);
+                    let handle = self.device.locks.add_lockless(self.key, cx.descr.extent, cx.lock, cx.object.attrs());
+                    self.set_phase(Phase::Lockless(handle));
+                }
+                self.wait(cx)
+            }
+            Errno::ESTALE if self.may_ask_again() => {
+                self.ask(cx);
+                self.wait(cx)
+            }
+            errno if matches!(errno, Errno::EIO | Errno::ENOMEM) && self.ask_later(cx) => Ok(Step::Wait),
+            _ => {
+                self.set_phase(Phase::Idle);
+                Err(e)
+            }
+        }
+    }
+
+    fn may_ask_again(&self) -> bool {
+        let mut inner = self.inner.lock();
+        inner.evictions += 1;
+        inner.evictions <= MAX_EVICTIONS
+    }
+
+    /// The target had a passing trouble: asks again after a while, up to a limit.
+    fn ask_later(&self, cx: &LockCx<'_>) -> bool {
+        let attempts = self.inner.lock().attempts;
+        let (limit, delay) = {
+            let config = self.device.config.read();
+            (config.resend_limit, config.delay(attempts))
+        };
+        if attempts > limit {
+            return false;
+        }
+        self.set_phase(Phase::Later);
+        bump(&self.device.counters.resends);
+        let lock = Arc::downgrade(cx.lock);
+        let wake = move |_: &Env| {
+            if let Some(lock) = lock.upgrade() {
+                lock.signal();
+            }
+        };
+        self.device.workers.after(delay, wake)
+    }
+
+    /// A lockless lock conflicts with everything in its range: has that cancelled, and waits until it is gone.
+    fn wait_lockless(&self, cx: &mut LockCx<'_>, handle: DlmHandle) -> Step {
+        let rivals = self.device.locks.rivals(self.key, cx.descr.extent, handle, cx.lock);
+        if rivals.is_empty() {
+            return Step::Done;
+        }
+        self.device.workers.push(move |env| {
+            for rival in rivals {
+                rival.cancel(env);
+            }
+        });
+        Step::Wait
+    }
+}
+
+impl LockSlice for OscLock {
+    fn layer(&self) -> &'static str {
+        "osc"
+    }
+
+    fn enqueue(&self, cx: &mut LockCx<'_>) -> Result<Step> {
+        if self.device.locks.meets_lockless(self.key, cx.descr.extent, cx.lock) {
+            return Ok(Step::Wait);
+        }
+        {
+            let mut inner = self.inner.lock();
+            (inner.attempts, inner.evictions, inner.insist) = (0, 0, false);
+        }
+        self.ask(cx);
+        self.device.limit_locks();
+        Ok(Step::Done)
+    }
+
+    fn wait(&self, cx: &mut LockCx<'_>) -> Result<Step> {
+        match self.phase() {
+            Phase::Granted(_) => Ok(Step::Done),
+            Phase::Lockless(handle) => Ok(self.wait_lockless(cx, handle)),
+            Phase::Asked(attempt) => {
+                let answer = attempt.state.lock().answer.take();
+                match answer {
+                    None => Ok(Step::Wait),
+                    Some(answer) => self.digest(cx, answer),
+                }
+            }
+            Phase::Later => {
+                self.ask(cx);
+                self.wait(cx)
+            }
+            Phase::Idle => Err(Error::new(Errno::ESTALE, "lock", "the lock was lost while it was waited for")),
+        }
+    }
+
+    fn unuse(&self, _: &mut LockCx<'_>) -> Unused {
+        match self.phase() {
+            Phase::Granted(_) if !self.cancel_after_use.load(Ordering::Acquire) => Unused::Keep,
+            Phase::Granted(_) | Phase::Lockless(_) => Unused::Cancel,
+            Phase::Asked(attempt) => {
+                self.set_phase(Phase::Idle);
+                self.abandon(&attempt);
+                Unused::Renew
+            }
+            Phase::Idle | Phase::Later => {
+                self.set_phase(Phase::Idle);
+                Unused::Renew
+            }
+        }
+    }
+
+    fn is_passive(&self) -> bool {
+        !self.lockless.load(Ordering::Acquire) && !self.cancel_after_use.load(Ordering::Acquire)
+    }
+
+    fn cancel(&self, env: &Env, object: &Arc<Object>, _: &Arc<ExtentLock>, descr: &LockDescr) {
+        let (handle, backed) = match self.phase() {
+            Phase::Granted(handle) => (handle, true),
+            Phase::Lockless(handle) => (handle, false),
+            _ => return,
+        };
+        self.device.end_protection(env, self.key, object, handle, descr);
+        self.set_phase(Phase::Idle);
+        if backed {
+            self.device.give_back(handle);
+        }
+    }
+
+    fn delete(&self, env: &Env, lock: &Arc<ExtentLock>) {
+        let phase = std::mem::replace(&mut self.inner.lock().phase, Phase::Idle);
+        match phase {
+            Phase::Asked(attempt) => self.abandon(&attempt),
+            // Not cancelled before: lost by an eviction, or with its object.
+            Phase::Granted(handle) => {
+                if let Ok(object) = lock.object() {
+                    self.device.void_protection(env, self.key, &object, handle);
+                }
+                self.device.release(handle);
+            }
+            Phase::Lockless(handle) => drop(self.device.locks.remove(handle)),
+            Phase::Idle | Phase::Later => {}
+        }
+    }
+
+    fn fits_into(&self, _: &LockDescr, _: &LockDescr) -> bool {
+        !self.lockless.load(Ordering::Acquire)
+    }
+
+    fn weigh(&self, _: &Env, _: &Arc<Object>, descr: &LockDescr) -> u64 {
+        let state = self.device.lock_state();
+        state.objects.get(&self.key).map_or(0, |s| s.weigh(descr.extent))
+    }
+}

@@ -1,0 +1,287 @@
+//! Buffered reads, faults and read-ahead: bytes of valid blocks, after a transfer of those that aren't.
+
+use super::{MAX_ATTEMPTS, VvpIo};
+use crate::cache::Counters;
+use crate::read_ahead::Ahead;
+use crate::transfer::{Batch, own_page, pages_in, write_out};
+use clio_core::io::IoCx;
+use clio_core::object::Object;
+use clio_core::page::{OwnedPage, Page, PageState, Rw, fast_read};
+use clio_core::sync::thread;
+use clio_core::units::{BLOCK_SIZE, BlockSet, Extent, PageIndex};
+use clio_core::{Errno, Error, Result};
+use std::sync::Arc;
+
+impl VvpIo {
+    pub(super) fn read(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
+        let it = cx.io.iteration;
+        let size = Self::size_up_to(cx, it.end)?;
+        if size < it.end {
+            cx.io.finished = true;
+        }
+        let range = Extent::new(it.start, it.end.min(size));
+        if cx.io.hole { self.zero(cx, range) } else { self.copy_out(cx, range, size) }
+    }
+
+    /// What no target has anything of.
+    fn zero(&mut self, cx: &mut IoCx<'_>, range: Extent) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let part = self.mem.get_mut(at - self.origin, range.end - at);
+            if part.is_empty() {
+                return Err(short_buffers());
+            }
+            part.fill(0);
+            at += part.len() as u64;
+        }
+        cx.io.moved = range.len();
+        Ok(())
+    }
+
+    /// Copies `range`, which lies below `size`, to the caller; fetches what is missing, and more, at the first miss.
+    fn copy_out(&mut self, cx: &mut IoCx<'_>, range: Extent, size: u64) -> Result<()> {
+        let object = cx.io.object.clone();
+        let (mut at, mut attempts) = (range.start, 0);
+        let mut fetched = false;
+        while at < range.end {
+            let folio_end = (at | (object.folio_size() - 1)) + 1;
+            let part = self.mem.get_mut(at - self.origin, range.end.min(folio_end) - at);
+            if part.is_empty() {
+                return Err(short_buffers());
+            }
+            if fast_read(&object, at, part) || (attempts > 0 && read_locked(&object, at, part)) {
+                cx.io.moved += part.len() as u64;
+                at += part.len() as u64;
+                attempts = 0;
+                continue;
+            }
+            let missing = if fetched { Extent::new(at, range.end.min(folio_end)) } else { Extent::new(at, range.end) };
+            attempts += 1;
+            if attempts > MAX_ATTEMPTS {
+                return Err(Error::new(Errno::EIO, "read", "pages were evicted faster than they could be read"));
+            }
+            let ahead = if fetched { Ahead::new() } else { self.plan_ahead(cx, Extent::new(at, range.end), size) };
+            fetched = true;
+            self.fetch(cx, missing, &ahead)?;
+        }
+        Ok(())
+    }
+
+    /// What to read ahead under the lock held; the rest is left for an IO of its own.
+    fn plan_ahead(&self, cx: &mut IoCx<'_>, read: Extent, size: u64) -> Ahead {
+        let (Some(ahead), Some(state)) = (&self.ahead, &self.state) else { return Ahead::new() };
+        let counters = state.cache.counters();
+        let advice = ahead.on_read(read, size, true, state.read_ahead_limits());
+        Counters::add(&counters.ahead_hit_bytes, advice.hit_bytes);
+        Counters::add(&counters.ahead_wasted_bytes, advice.wasted_bytes);
+        let mut now = Ahead::new();
+        for extent in advice.ahead {
+            let mut here = Self::covered(cx, extent);
+            if !state.cache.has_room(here.len()) {
+                here.end = here.start;
+            }
+            now.push(here);
+            ahead.defer(Extent::new(here.end, extent.end));
+        }
+        now
+    }
+
+    /// The part of `extent`, from its start, that locks held now cover: they are kept until the iteration ends.
+    fn covered(cx: &mut IoCx<'_>, extent: Extent) -> Extent {
+        match cx.read_ahead(extent.start) {
+            Ok(answer) if answer.covered.contains(extent.start) => extent.intersect(answer.covered),
+            _ => Extent::new(extent.start, extent.start),
+        }
+    }
+
+    /// Makes `needed` valid, and starts reading `ahead` where that doesn't take waiting.
+    fn fetch(&self, cx: &mut IoCx<'_>, needed: Extent, ahead: &Ahead) -> Result<()> {
+        let object = cx.io.object.clone();
+        let mut batch = Batch::new(Rw::Read);
+        let (first, last) = (object.folio_of(needed.start).0, object.folio_of(needed.end - 1).0);
+        for index in first..=last {
+            self.fetch_page(cx, &object, PageIndex(index), needed, ahead, &mut batch)?;
+        }
+        for extent in ahead {
+            self.fetch_ahead(cx, &object, *extent, first..=last, &mut batch)?;
+        }
+        batch.submit(cx)?;
+        batch.wait()
+    }
+
+    /// Adds a page that is needed to the batch.
+    fn fetch_page(
+        &self,
+        cx: &mut IoCx<'_>,
+        object: &Arc<Object>,
+        index: PageIndex,
+        needed: Extent,
+        ahead: &Ahead,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        for _ in 0..MAX_ATTEMPTS {
+            let page = Page::find(cx.env, object, index)?;
+            let blocks = page.blocks_of(needed);
+            let missing = blocks.minus(page.valid());
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if page.in_flight().covers(missing) && missing.iter().all(|b| page.state(b) == PageState::PageIn) {
+                batch.await_others(&page, missing);
+                return Ok(());
+            }
+            let owned = match page.try_own_idle(cx.io.id, blocks) {
+                Some(owned) => owned,
+                None => {
+                    // Nothing is owned while waiting.
+                    batch.submit(cx)?;
+                    own_page(cx, object, index, blocks)?
+                }
+            };
+            // Perhaps another one than was found first.
+            let page = owned.page().clone();
+            let missing = blocks.minus(page.valid());
+            let unread = missing.and(page.dirty());
+            if !unread.is_empty() {
+                // Written in part, never read: what was written goes out first, so that the read brings all of it.
+                drop(owned);
+                batch.submit(cx)?;
+                write_out(cx, &page, unread)?;
+                continue;
+            }
+            if !owned.attach(missing) {
+                drop(owned);
+                batch.submit(cx)?;
+                batch.wait()?;
+                self.make_room(cx, missing)?;
+                continue;
+            }
+            let state = self.state()?;
+            Counters::add(&state.cache.counters().missed_blocks, missing.count() as u64);
+            let more = self.blocks_ahead(&owned, ahead, missing);
+            batch.add(owned, missing.or(more), missing);
+            return Ok(());
+        }
+        Err(Error::new(Errno::EIO, "read", "a page was evicted faster than it could be read"))
+    }
+
+    /// The blocks of the page that are to be read ahead, besides those `taken`: none if memory is short.
+    fn blocks_ahead(&self, owned: &OwnedPage, ahead: &Ahead, taken: BlockSet) -> BlockSet {
+        let page = owned.page();
+        let wanted = ahead.iter().fold(BlockSet::EMPTY, |all, e| all.or(page.blocks_of(*e)));
+        let wanted = wanted.minus(page.valid()).minus(page.dirty()).minus(taken);
+        if wanted.is_empty() || !page.in_flight().is_empty() || !owned.attach(wanted) {
+            return BlockSet::EMPTY;
+        }
+        if let Some(state) = &self.state {
+            Counters::add(&state.cache.counters().ahead_issued_bytes, wanted.count() as u64 * BLOCK_SIZE);
+        }
+        wanted
+    }
+
+    /// Adds pages that are read ahead, but for those at `taken`: as far as they are free and there is memory.
+    fn fetch_ahead(
+        &self,
+        cx: &mut IoCx<'_>,
+        object: &Arc<Object>,
+        extent: Extent,
+        taken: std::ops::RangeInclusive<u64>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        if extent.is_empty() {
+            return Ok(());
+        }
+        let one = Ahead::from_slice(&[extent]);
+        for index in object.folio_of(extent.start).0..=object.folio_of(extent.end - 1).0 {
+            if taken.contains(&index) {
+                continue;
+            }
+            if index < *taken.start() {
+                // Lists are in ascending order.
+                batch.submit(cx)?;
+            }
+            let page = Page::find(cx.env, object, PageIndex(index))?;
+            let Some(owned) = page.try_own_idle(cx.io.id, page.all_blocks()) else { continue };
+            let blocks = self.blocks_ahead(&owned, &one, BlockSet::EMPTY);
+            if !blocks.is_empty() {
+                batch.add(owned, blocks, BlockSet::EMPTY);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for `blocks`; the caller owns no page.
+    pub(super) fn make_room(&self, cx: &mut IoCx<'_>, blocks: BlockSet) -> Result<()> {
+        let cache = &self.state()?.cache;
+        // Memory comes in classes of up to sixteen blocks.
+        let bytes = (blocks.count() as u64).next_multiple_of(16) * BLOCK_SIZE;
+        for _ in 0..MAX_ATTEMPTS {
+            if cache.reclaim(cx.env, bytes) > 0 {
+                return Ok(());
+            }
+            // Others hold it all: in transfer, or owned for a moment.
+            thread::yield_now();
+        }
+        Err(Error::new(Errno::ENOMEM, "io", "no page memory can be freed; raise the cache limit"))
+    }
+
+    /// Makes the pages of a mapping valid; the mapping itself, with zeros for a hole, is the caller's.
+    pub(super) fn fault(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
+        let it = cx.io.iteration;
+        cx.io.finished = true;
+        let size = Self::size_up_to(cx, it.end)?;
+        if it.start >= size {
+            return Err(Error::new(Errno::EFAULT, "fault", "the page lies beyond the end of the file"));
+        }
+        let needed = Extent::new(it.start, it.end.min(size));
+        if !cx.io.hole {
+            self.fetch(cx, needed, &Ahead::new())?;
+        }
+        cx.io.moved = needed.len();
+        Ok(())
+    }
+
+    /// Starts reading the iteration into the cache, and doesn't wait for it.
+    pub(super) fn will_need(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
+        let it = cx.io.iteration;
+        let size = Self::refresh(cx)?;
+        let extent = Extent::new(it.start, it.end.min(size));
+        if it.end > size {
+            cx.io.finished = true;
+        }
+        let object = cx.io.object.clone();
+        let mut batch = Batch::new(Rw::Read);
+        let here = Self::covered(cx, extent);
+        if here.len() < extent.len() {
+            cx.io.finished = true;
+        }
+        // No page is taken: the range is one that no page is in.
+        self.fetch_ahead(cx, &object, here, std::ops::RangeInclusive::new(1, 0), &mut batch)?;
+        batch.submit(cx)?;
+        cx.io.moved = it.len();
+        Ok(())
+    }
+
+    /// Drops clean pages that lie in the iteration.
+    pub(super) fn drop_range(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
+        cx.io.finished = true;
+        let it = cx.io.iteration;
+        for page in pages_in(&cx.io.object, it).filter(|p| it.covers(p.extent())) {
+            if page.dirty().is_empty() {
+                page.shut_window(cx.env, page.all_blocks());
+            }
+            page.evict(cx.env);
+        }
+        Ok(())
+    }
+}
+
+fn short_buffers() -> Error {
+    Error::new(Errno::EFAULT, "read", "the buffers are shorter than the request")
+}
+
+/// Reads under the folio's mutex, where the optimistic read was overtaken.
+fn read_locked(object: &Object, at: u64, part: &mut [u8]) -> bool {
+    let page = object.pages().get(object.folio_of(at));
+    page.is_some_and(|p| p.read((at - p.offset()) as usize, part))
+}

@@ -1,0 +1,395 @@
+//! A bottom layer that keeps one file in memory, with locks that are granted at once and transfers that complete at
+//! once or from another thread.
+
+use crate::transfer::{MiscIo, pages_in, write_out_range};
+use clio_core::attr::AttrMask;
+use clio_core::env::{Env, EnvTags};
+use clio_core::io::{Io, IoCx, IoKind, IoSlice, ReadAhead};
+use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step};
+use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::object::{Device, Object, ObjectBuilder, ObjectSlice};
+use clio_core::page::{Page, PageBuilder, PageList, PageQueues, PageSlice, Rw, SyncIo, fast_write};
+use clio_core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use clio_core::target::Bulk;
+use clio_core::units::{BlockSet, Extent};
+use clio_core::{Errno, Error, Result};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// What is stored, and how the layer behaves.
+pub(super) struct Store {
+    data: RankedMutex<Vec<u8>>,
+    /// Bytes that fit.
+    pub(super) capacity: AtomicU64,
+    /// Nothing is staged.
+    pub(super) refuse_commits: AtomicBool,
+    /// Staging opens the page's window.
+    pub(super) open_windows: AtomicBool,
+    /// Locks are granted to the end of file.
+    pub(super) grow_locks: AtomicBool,
+    /// Transfers complete in another thread.
+    pub(super) delayed: AtomicBool,
+    pub(super) fail_reads: AtomicBool,
+    pub(super) fail_punch: AtomicBool,
+    pub(super) reads: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) syncs: AtomicU64,
+    pub(super) windows_told: AtomicU64,
+    /// In the middle of a cut or a direct write, another writer's windows are opened, and this tries to write there.
+    pub(super) intrude: AtomicBool,
+    /// Intrusions tried, and those that came through.
+    pub(super) intrusions: AtomicU64,
+    pub(super) intruded: AtomicU64,
+    /// Iterations are on holes: nothing is stored of them.
+    pub(super) holes: AtomicBool,
+    /// Locks granted and not yet given back.
+    grants: RankedMutex<Vec<(Extent, Weak<ExtentLock>)>>,
+    worker: RankedMutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+}
+
+impl Store {
+    pub(super) fn new() -> Arc<Self> {
+        let (sender, jobs): (Sender<Job>, Receiver<Job>) = channel();
+        let thread = std::thread::spawn(move || jobs.into_iter().for_each(|job| job()));
+        Arc::new(Self {
+            data: RankedMutex::new(LockRank::Target, Vec::new()),
+            capacity: AtomicU64::new(u64::MAX),
+            refuse_commits: AtomicBool::new(false),
+            open_windows: AtomicBool::new(true),
+            grow_locks: AtomicBool::new(true),
+            delayed: AtomicBool::new(false),
+            fail_reads: AtomicBool::new(false),
+            fail_punch: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            windows_told: AtomicU64::new(0),
+            intrude: AtomicBool::new(false),
+            intrusions: AtomicU64::new(0),
+            intruded: AtomicU64::new(0),
+            holes: AtomicBool::new(false),
+            grants: RankedMutex::new(LockRank::Leaf, Vec::new()),
+            worker: RankedMutex::new(LockRank::Leaf, Some((sender, thread))),
+        })
+    }
+
+    pub(super) fn device(self: &Arc<Self>) -> Arc<dyn Device> {
+        Arc::new(StoreDevice(self.clone()))
+    }
+
+    /// Lets transfers under way complete, and ends the thread.
+    pub(super) fn stop(&self) {
+        let worker = self.worker.lock().take();
+        if let Some((sender, thread)) = worker {
+            drop(sender);
+            thread.join().expect("worker");
+        }
+    }
+
+    pub(super) fn content(&self) -> Vec<u8> {
+        self.data.lock().clone()
+    }
+
+    /// Changes the stored bytes behind the client's back, as another client does.
+    pub(super) fn set_content(&self, bytes: &[u8]) {
+        *self.data.lock() = bytes.to_vec();
+    }
+
+    fn len(&self) -> u64 {
+        self.data.lock().len() as u64
+    }
+
+    fn is(flag: &AtomicBool) -> bool {
+        flag.load(Ordering::Relaxed)
+    }
+
+    fn is_being_cancelled(&self, extent: Extent) -> bool {
+        let grants = self.grants.lock();
+        grants.iter().any(|(e, l)| e.overlaps(extent) && l.upgrade().is_some_and(|l| l.is_gone()))
+    }
+
+    fn move_bytes(&self, rw: Rw, bulk: &Bulk) -> Result<()> {
+        let mut data = self.data.lock();
+        match rw {
+            Rw::Read => {
+                self.reads.fetch_add(1, Ordering::Relaxed);
+                if Self::is(&self.fail_reads) {
+                    return Err(Error::new(Errno::EIO, "read", "the store was told to fail"));
+                }
+                for seg in bulk {
+                    seg.mem.zero();
+                    let start = (seg.offset as usize).min(data.len());
+                    let end = (start + seg.mem.len()).min(data.len());
+                    seg.mem.write_at(0, &data[start..end]);
+                }
+            }
+            Rw::Write => {
+                self.writes.fetch_add(1, Ordering::Relaxed);
+                let end = bulk.iter().map(|s| s.extent().end).max().unwrap_or(0);
+                if end > self.capacity.load(Ordering::Relaxed) {
+                    return Err(Error::new(Errno::ENOSPC, "write", "the store is full"));
+                }
+                if (data.len() as u64) < end {
+                    data.resize(end as usize, 0);
+                }
+                for seg in bulk {
+                    seg.mem.read_at(0, &mut data[seg.offset as usize..][..seg.mem.len()]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Now, or in the thread.
+    fn run(&self, job: Job) {
+        if Self::is(&self.delayed)
+            && let Some((sender, _)) = &*self.worker.lock()
+        {
+            sender.send(job).expect("worker");
+            return;
+        }
+        job();
+    }
+
+    /// Starts the transfer of blocks that were moved into it.
+    fn transfer(self: &Arc<Self>, page: Arc<Page>, rw: Rw, moving: BlockSet, is_async: bool) {
+        let store = self.clone();
+        self.run(Box::new(move || {
+            let mut bulk = Bulk::new();
+            page.bulk(rw, moving, &mut bulk);
+            let result = store.move_bytes(rw, &bulk);
+            if let (true, Err(e), Some(object)) = (is_async, &result, page.object()) {
+                object.latch_error(e);
+            }
+            page.completion(&Env::get(EnvTags::WORK), rw, moving, &result);
+        }));
+    }
+
+    fn intrude(&self, object: &Arc<Object>, extent: Extent) {
+        if !Self::is(&self.intrude) {
+            return;
+        }
+        for page in pages_in(object, Extent::WHOLE) {
+            page.open_window(page.all_blocks());
+        }
+        for at in [extent.start, extent.end.min(extent.start + 5000) - 1] {
+            self.intrusions.fetch_add(1, Ordering::Relaxed);
+            if fast_write(object, at, &[0xEE], 1).is_ok() {
+                self.intruded.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What age-based write-out does.
+    pub(super) fn write_back(self: &Arc<Self>, object: &Arc<Object>) {
+        let env = Env::get(EnvTags::WORK);
+        for page in pages_in(object, Extent::WHOLE) {
+            let (moving, _window) = page.make_ready(&env, page.all_blocks(), false);
+            if !moving.is_empty() {
+                self.transfer(page, Rw::Write, moving, true);
+            }
+        }
+    }
+}
+
+struct StoreDevice(Arc<Store>);
+
+impl Device for StoreDevice {
+    fn layer(&self) -> &'static str {
+        "store"
+    }
+    fn object_init(&self, _: &Env, builder: &mut ObjectBuilder) -> Result<()> {
+        builder.push(Box::new(StoreObject(self.0.clone())));
+        Ok(())
+    }
+}
+
+struct StoreObject(Arc<Store>);
+
+impl ObjectSlice for StoreObject {
+    fn layer(&self) -> &'static str {
+        "store"
+    }
+    fn page_init(&self, _: &Env, _: &mut PageBuilder<'_>) -> Result<Option<Box<dyn PageSlice>>> {
+        Ok(Some(Box::new(StorePage(self.0.clone()))))
+    }
+    fn lock_init(&self, _: &Env, _: &Arc<Object>, _: &LockDescr) -> Result<Option<Box<dyn LockSlice>>> {
+        Ok(Some(Box::new(StoreLock(self.0.clone()))))
+    }
+    fn io_init(&self, _: &Env, _: &Arc<Object>, _: &mut Io) -> Result<Option<Box<dyn IoSlice>>> {
+        Ok(Some(Box::new(StoreIo(self.0.clone()))))
+    }
+    fn glimpse(&self, _: &Env, object: &Arc<Object>) -> Result<()> {
+        let len = self.0.len();
+        object.attr_modify(AttrMask::SIZE, |attr| attr.size = len.max(attr.kms));
+        Ok(())
+    }
+}
+
+struct StorePage(Arc<Store>);
+
+impl PageSlice for StorePage {
+    fn layer(&self) -> &'static str {
+        "store"
+    }
+    fn window_closed(&self, _: &Env, _: &Page, blocks: BlockSet) {
+        self.0.windows_told.fetch_add(blocks.count() as u64, Ordering::Relaxed);
+    }
+}
+
+struct StoreLock(Arc<Store>);
+
+impl LockSlice for StoreLock {
+    fn layer(&self) -> &'static str {
+        "store"
+    }
+    fn wait(&self, cx: &mut LockCx<'_>) -> Result<Step> {
+        if Store::is(&self.0.grow_locks) {
+            cx.descr.extent = Extent::WHOLE;
+        }
+        // Not before a lock that is being cancelled was given back. The test can afford to spin.
+        while self.0.is_being_cancelled(cx.descr.extent) {
+            std::thread::yield_now();
+        }
+        self.0.grants.lock().push((cx.descr.extent, Arc::downgrade(cx.lock)));
+        let kms = self.0.len().min(cx.descr.extent.end);
+        cx.object.attrs().raise(kms, 0);
+        Ok(Step::Done)
+    }
+    fn is_passive(&self) -> bool {
+        true
+    }
+    fn cancel(&self, env: &Env, object: &Arc<Object>, lock: &Arc<ExtentLock>, descr: &LockDescr) {
+        let mut io = MiscIo::new(env, object).expect("misc");
+        for page in pages_in(object, descr.extent) {
+            page.shut_window(env, page.all_blocks());
+        }
+        // An error is the store's: it was latched, or reported to who wrote.
+        if let Err(e) = write_out_range(&mut io, object, descr.extent) {
+            object.latch_error(&e);
+        }
+        drop(io);
+        // What another lock covers stays.
+        let mut others = Vec::new();
+        object.locks().for_each_granted(descr.extent, |l, d| {
+            if l.id() != lock.id() {
+                others.push(d.extent);
+            }
+        });
+        for page in pages_in(object, descr.extent) {
+            let kept = others.iter().fold(BlockSet::EMPTY, |all, e| all.or(page.blocks_of(*e)));
+            page.discard(env, page.blocks_of(descr.extent).minus(kept));
+            page.delete_if_unused(env);
+        }
+        let reach = object.locks().max_end_of_other_granted(lock);
+        object.attr_modify(AttrMask::KMS, |attr| attr.kms = attr.kms.min(reach));
+        self.0.grants.lock().retain(|(_, l)| l.as_ptr() != Arc::as_ptr(lock));
+    }
+}
+
+struct StoreIo(Arc<Store>);
+
+impl StoreIo {
+    fn punch(&self, extent: Extent) -> Result<()> {
+        if Store::is(&self.0.fail_punch) {
+            return Err(Error::new(Errno::EIO, "punch", "the store was told to fail"));
+        }
+        let mut data = self.0.data.lock();
+        if extent.end == Extent::EOF {
+            data.resize(extent.start as usize, 0);
+        } else {
+            let end = (extent.end as usize).min(data.len());
+            let start = (extent.start as usize).min(end);
+            data[start..end].fill(0);
+        }
+        Ok(())
+    }
+}
+
+impl IoSlice for StoreIo {
+    fn layer(&self) -> &'static str {
+        "store"
+    }
+
+    fn iter_init(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
+        cx.io.hole = Store::is(&self.0.holes);
+        Ok(())
+    }
+
+    fn start(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
+        let object = cx.io.object.clone();
+        let it = cx.io.iteration;
+        match cx.io.kind {
+            IoKind::Truncate { size } => {
+                self.0.intrude(&object, Extent::new(size, Extent::EOF));
+                self.punch(Extent::new(size, Extent::EOF))
+            }
+            IoKind::Punch => {
+                self.0.intrude(&object, it);
+                self.punch(it)
+            }
+            IoKind::Fsync { .. } => {
+                let mut io = MiscIo::new(cx.env, &object)?;
+                write_out_range(&mut io, &object, it)?;
+                self.0.syncs.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            IoKind::Seek { hole } => {
+                let mut io = MiscIo::new(cx.env, &object)?;
+                write_out_range(&mut io, &object, it)?;
+                let data = self.0.content();
+                let is_hole = |b: &[u8]| b.iter().all(|b| *b == 0);
+                let block = data.chunks(4096).enumerate().skip(it.start as usize / 4096);
+                let found = block.into_iter().find(|(_, b)| is_hole(b) == hole);
+                cx.io.found = found.map(|(n, _)| (n as u64 * 4096).max(it.start));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn submit(&mut self, cx: &mut IoCx<'_>, rw: Rw, queues: &mut PageQueues) -> Result<()> {
+        for span in queues.qin.drain().collect::<Vec<_>>() {
+            let moving = span.page.prep(cx.env, cx.io.id, rw, span.blocks)?;
+            if moving.is_empty() {
+                queues.qin.push(span.page, span.blocks);
+            } else {
+                queues.qout.push(span.page.clone(), moving);
+                self.0.transfer(span.page, rw, moving, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, cx: &mut IoCx<'_>, pages: &mut PageList) -> Result<()> {
+        if Store::is(&self.0.refuse_commits) {
+            return Ok(());
+        }
+        for span in pages.drain() {
+            if Store::is(&self.0.open_windows) {
+                let held = cx.io.lockset.held(cx.io.object.fid()).filter(|d| d.mode.can_write());
+                held.for_each(|d| span.page.open_window(span.page.blocks_of(d.extent)));
+            }
+        }
+        Ok(())
+    }
+
+    fn direct(&mut self, cx: &mut IoCx<'_>, rw: Rw, bulk: &Bulk, sync: &Arc<SyncIo>) -> Result<()> {
+        if rw == Rw::Write {
+            self.0.intrude(&cx.io.object, cx.io.iteration);
+        }
+        sync.expect(1);
+        let (store, bulk, sync) = (self.0.clone(), bulk.clone(), sync.clone());
+        self.0.run(Box::new(move || sync.note(1, &store.move_bytes(rw, &bulk))));
+        Ok(())
+    }
+
+    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
+        let mut held = cx.io.lockset.held(cx.io.object.fid()).map(|d| d.extent);
+        let covered = held.find(|e| e.contains(offset)).unwrap_or(Extent::new(offset, offset));
+        Ok(ReadAhead { covered, transfer_size: 1 << 20 })
+    }
+}

@@ -1,0 +1,103 @@
+//! Seeds that are stored or shared records.
+
+use super::super::namespace_records::Tag;
+use super::super::staging_records::words_of;
+use super::{Seed, composite, instantiated};
+use clio_arena::staging::RecordView;
+use clio_core::attr::Attr;
+use clio_core::memory::words::LockStamp;
+use clio_core::units::{BlockSet, Extent, Fid, TargetIndex};
+use clio_namespace::{Doomed, Entry, Inode, Kind, Removed, Reply, Unlinked};
+use clio_targets::{SideHeader, StoreHeader, Uuid};
+
+const FILE: Fid = Fid::new(0x200, 7);
+
+fn inode(kind: Kind) -> Inode {
+    let (file, dir) = (kind == Kind::File, kind == Kind::Dir);
+    Inode {
+        fid: FILE,
+        kind,
+        mode: 0o640,
+        uid: 1000,
+        gid: 100,
+        nlink: 2,
+        orphan: false,
+        size_hint: file.then_some(12_345),
+        atime: 1,
+        mtime: 2,
+        ctime: 3,
+        parent: if dir { Fid::new(0x200, 1) } else { Fid::default() },
+        entries: if dir { 5 } else { 0 },
+        layout: if file { instantiated(&composite(), Extent::new(0, 1)).encode() } else { Vec::new() },
+        default_layout: if dir { composite().encode() } else { Vec::new() },
+        target: if kind == Kind::Symlink { b"../x".to_vec() } else { Vec::new() },
+        xattrs: vec![(b"user.a".to_vec(), b"1".to_vec()), (b"user.b".to_vec(), Vec::new())],
+    }
+}
+
+pub(super) fn namespace_records() -> Vec<Seed> {
+    const TARGET: &str = "namespace_records";
+    let seed = |name, tag: Tag, record: Vec<u8>| Seed::accepted(TARGET, name, [&[tag as u8], &record[..]].concat());
+    let layout = inode(Kind::File).layout;
+    let doomed = Doomed { fid: FILE, layout: layout.clone() };
+    let removed = Removed { fid: FILE, kind: Kind::File, nlink: 0, destroy: Some(doomed) };
+    let created = Reply::Node { inode: inode(Kind::File), created: true };
+    let header = clio_namespace::StoreHeader { format: clio_namespace::FORMAT_VERSION };
+    vec![
+        seed("inode-file", Tag::Inode, inode(Kind::File).encode()),
+        seed("inode-dir", Tag::Inode, inode(Kind::Dir).encode()),
+        seed("inode-symlink", Tag::Inode, inode(Kind::Symlink).encode()),
+        seed("entry", Tag::Entry, Entry { fid: FILE, kind: Kind::Dir }.encode()),
+        seed("reply-done", Tag::Reply, Reply::Done.encode()),
+        seed("reply-node", Tag::Reply, created.encode()),
+        seed("reply-removed", Tag::Reply, Reply::Removed(Some(removed)).encode()),
+        seed("header", Tag::Header, header.encode()),
+        seed("unlinked-orphan", Tag::Unlinked, Unlinked::Orphan.encode()),
+        seed("unlinked-doomed", Tag::Unlinked, Unlinked::Doomed { layout }.encode()),
+        Seed::refused(TARGET, "newer", [Tag::Entry as u8, 2]),
+        Seed::refused(TARGET, "empty", []),
+    ]
+}
+
+pub(super) fn staging_records() -> Vec<Seed> {
+    const TARGET: &str = "staging_records";
+    let view = RecordView {
+        fid: FILE.sub_object(1, 2),
+        object_offset: (3 << 20) + 100,
+        len: 70_000,
+        memory_offset: 1 << 20,
+        handle: 42,
+        stamp: LockStamp { index: 3, generation: 9 },
+        order: 17,
+        blocks: BlockSet::range(0..5).or(BlockSet::range(9..18)),
+    };
+    let input = |arena_len: u64, view: RecordView| -> Vec<u8> {
+        std::iter::once(arena_len).chain(words_of(&view)).flat_map(u64::to_le_bytes).collect()
+    };
+    let whole = RecordView { object_offset: 0, len: 1 << 20, blocks: BlockSet::range(0..256), ..view };
+    vec![
+        Seed::accepted(TARGET, "pieces", input(8 << 20, view)),
+        Seed::accepted(TARGET, "whole-folio", input(2 << 20, whole)),
+        Seed::refused(TARGET, "outside-the-arena", input(1 << 20, view)),
+        Seed::refused(TARGET, "block-outside", input(8 << 20, RecordView { len: 10, ..view })),
+        Seed::refused(TARGET, "empty", []),
+    ]
+}
+
+pub(super) fn store_headers() -> Vec<Seed> {
+    const TARGET: &str = "store_headers";
+    let target = StoreHeader { uuid: Uuid(*b"0123456789abcdef"), index: TargetIndex(3) };
+    let attr = Attr { size: 70_000, kms: 70_000, atime: 1, mtime: 2, ctime: 3, uid: 4, gid: 5, ..Attr::default() };
+    let side = SideHeader { fid: FILE.sub_object(0, 1), dirty: true, cut: Some(9), attr, epoch: 4 };
+    let store = serde_json::to_vec(&clio::fuzz::StoreHeader::new(4)).expect("it can be written");
+    let mut damaged = target.encode();
+    damaged[8] = 9;
+    vec![
+        Seed::accepted(TARGET, "target", target.encode()),
+        Seed::accepted(TARGET, "side", side.encode()),
+        Seed::accepted(TARGET, "store", store),
+        Seed::refused(TARGET, "newer-store", br#"{"magic":"clio store","format":99,"future":true}"#.to_vec()),
+        Seed::refused(TARGET, "newer-target", damaged),
+        Seed::refused(TARGET, "foreign", b"SQLite format 3\0".to_vec()),
+    ]
+}

@@ -1,0 +1,356 @@
+//! Open files.
+
+use crate::client::Client;
+use crate::metadata::Metadata;
+use crate::options::OpenOptions;
+use clio_core::object::ObjectRef;
+use clio_core::units::{Fid, MAX_FILE_SIZE};
+use clio_core::{Errno, Error, Result};
+use clio_lov::layout::FileLayout;
+use clio_vvp::{FileFlags, VvpFile};
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// An open file. Cheap to clone; clones share the file position, as dup(2) does.
+///
+/// Reads and writes go through the client's cache unless the file was opened `direct`. A write that returned is seen
+/// by every later read, of any client. Data is durable after [`File::sync_all`] or [`File::sync_data`]; an error
+/// of a write that had already returned is reported once, by the next of these or by [`File::close`].
+#[derive(Clone)]
+pub struct File {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    // Dropped in this order: the handle, then the reference to the name, then the client.
+    vvp: VvpFile,
+    open: OpenRef,
+    position: AtomicU64,
+    read: bool,
+    write: bool,
+    append: bool,
+    closed: AtomicBool,
+}
+
+/// Keeps an unlinked file's objects alive.
+struct OpenRef {
+    client: Client,
+    fid: Fid,
+}
+
+impl Drop for OpenRef {
+    fn drop(&mut self) {
+        self.client.inner().close_ref(self.fid);
+    }
+}
+
+impl File {
+    /// The caller has taken an open reference on the file's name, which is given back when the file goes, unless
+    /// this fails.
+    pub(crate) fn new(client: Client, object: ObjectRef, options: &OpenOptions) -> Result<File> {
+        let fid = object.fid();
+        let flags = FileFlags {
+            append: options.append,
+            direct: options.direct,
+            dsync: options.dsync,
+            demand: options.lock_demand,
+        };
+        let vvp = VvpFile::open(object, flags)?;
+        let inner = Inner {
+            vvp,
+            open: OpenRef { client, fid },
+            position: AtomicU64::new(0),
+            read: options.read,
+            write: options.writes(),
+            append: options.append,
+            closed: AtomicBool::new(false),
+        };
+        Ok(File { inner: Arc::new(inner) })
+    }
+
+    /// Identity.
+    pub fn fid(&self) -> Fid {
+        self.inner.open.fid
+    }
+
+    /// Reads at `offset`; fewer bytes than asked for only at the end of file.
+    ///
+    /// # Errors
+    /// `EBADF` if not open for reading, `EINVAL` beyond 2^63-1, what a target says.
+    #[inline]
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.readable()?;
+        self.inner.vvp.read_at(buf, offset)
+    }
+
+    /// Reads into several buffers in turn.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        self.readable()?;
+        self.inner.vvp.read_vectored_at(bufs, offset)
+    }
+
+    /// Reads exactly `buf.len()` bytes.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; `ENODATA` if the file ends before.
+    pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        match self.read_at(buf, offset)? {
+            n if n == buf.len() => Ok(()),
+            n => {
+                let why = format!("the file ends {} bytes short", buf.len() - n);
+                Err(Error::new(Errno::ENODATA, "read", why).on(self.fid()))
+            }
+        }
+    }
+
+    /// Writes at `offset` (at the end of file, if opened for append). Returns how many bytes; fewer than given only
+    /// if an error came in the middle, which the next call meets again.
+    ///
+    /// # Errors
+    /// `EBADF` if not open for writing, `EFBIG` beyond 2^63-1, `ENOSPC`, what a target says.
+    #[inline]
+    pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize> {
+        self.writable()?;
+        if self.inner.append {
+            return self.inner.vvp.append(buf).map(|(n, _)| n);
+        }
+        self.inner.vvp.write_at(buf, offset)
+    }
+
+    /// Writes several buffers in turn, as one write.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize> {
+        self.writable()?;
+        if self.inner.append {
+            return self.inner.vvp.append_vectored(bufs).map(|(n, _)| n);
+        }
+        self.inner.vvp.write_vectored_at(bufs, offset)
+    }
+
+    /// Writes all of `buf`.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_all_at(&self, mut buf: &[u8], mut offset: u64) -> Result<()> {
+        while !buf.is_empty() {
+            let n = self.write_at(buf, offset)?;
+            if n == 0 {
+                return Err(Error::new(Errno::EIO, "write", "nothing could be written").on(self.fid()));
+            }
+            buf = &buf[n..];
+            offset += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes at the end of file, atomically among all clients; returns the offset where the data went.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn append(&self, buf: &[u8]) -> Result<u64> {
+        self.writable()?;
+        let (n, at) = self.inner.vvp.append(buf)?;
+        match n == buf.len() {
+            true => Ok(at),
+            false => Err(Error::new(Errno::EIO, "append", format!("only {n} bytes were appended")).on(self.fid())),
+        }
+    }
+
+    /// Sets the size: what lies beyond is gone, what is added reads as zeros.
+    ///
+    /// # Errors
+    /// `EBADF`, `EFBIG`, what a target says.
+    pub fn set_len(&self, size: u64) -> Result<()> {
+        self.writable()?;
+        self.inner.vvp.truncate(size)
+    }
+
+    /// Deallocates a range, which reads as zeros then; the size stays.
+    ///
+    /// # Errors
+    /// `EBADF`, `EFBIG`, what a target says.
+    pub fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
+        self.writable()?;
+        self.inner.vvp.punch(offset, len)
+    }
+
+    /// Makes all that was written durable, with the file's name and attributes. Blocks.
+    ///
+    /// # Errors
+    /// What a target says; an error of an earlier write that nobody has been told through this file.
+    pub fn sync_all(&self) -> Result<()> {
+        let data = self.inner.vvp.fsync(false);
+        data.and(self.inner.open.client.inner().store().sync_names())
+    }
+
+    /// Makes all that was written durable, and what is needed to read it back. Blocks.
+    ///
+    /// # Errors
+    /// As [`File::sync_all`].
+    pub fn sync_data(&self) -> Result<()> {
+        let data = self.inner.vvp.fsync(true);
+        data.and(self.inner.open.client.inner().store().sync_names())
+    }
+
+    /// Hands all dirty data to the targets, without asking for durability. Blocks.
+    ///
+    /// # Errors
+    /// As [`File::sync_all`].
+    pub fn flush_data(&self) -> Result<()> {
+        self.inner.vvp.flush()
+    }
+
+    /// The first byte of data at or after `offset`.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is none.
+    pub fn seek_data(&self, offset: u64) -> Result<u64> {
+        self.inner.vvp.seek_data(offset)
+    }
+
+    /// The first byte of a hole at or after `offset`; the end of file is one.
+    ///
+    /// # Errors
+    /// `ENXIO` beyond the end of file.
+    pub fn seek_hole(&self, offset: u64) -> Result<u64> {
+        self.inner.vvp.seek_hole(offset)
+    }
+
+    /// Attributes.
+    ///
+    /// # Errors
+    /// What a target says.
+    pub fn metadata(&self) -> Result<Metadata> {
+        self.inner.open.client.metadata_of(self.fid())
+    }
+
+    /// The layout.
+    ///
+    /// # Errors
+    /// `EBADMSG` if it is damaged.
+    pub fn layout(&self) -> Result<FileLayout> {
+        let client = &self.inner.open.client;
+        FileLayout::decode(&client.inner().store().namespace().get_layout(self.fid())?).map_err(|e| e.on(self.fid()))
+    }
+
+    /// Closes the file and reports an error of an earlier write that nobody has been told through it. If clones
+    /// remain, the file stays open for them. Dropping a file closes it too, and logs such an error.
+    ///
+    /// # Errors
+    /// The first such error.
+    pub fn close(self) -> Result<()> {
+        self.inner.closed.store(true, Ordering::Relaxed);
+        self.inner.vvp.close()
+    }
+
+    #[inline]
+    fn readable(&self) -> Result<()> {
+        if self.inner.read { Ok(()) } else { Err(self.bad("the file is not open for reading")) }
+    }
+
+    #[inline]
+    fn writable(&self) -> Result<()> {
+        if self.inner.write { Ok(()) } else { Err(self.bad("the file is not open for writing")) }
+    }
+
+    #[cold]
+    fn bad(&self, why: &'static str) -> Error {
+        Error::new(Errno::EBADF, "io", why).on(self.fid())
+    }
+
+    fn position(&self) -> u64 {
+        self.inner.position.load(Ordering::Acquire)
+    }
+
+    fn advance(&self, n: usize) {
+        self.inner.position.fetch_add(n as u64, Ordering::AcqRel);
+    }
+
+    fn seek_to(&self, to: SeekFrom) -> Result<u64> {
+        let base = match to {
+            SeekFrom::Start(at) => i128::from(at),
+            SeekFrom::Current(by) => i128::from(self.position()) + i128::from(by),
+            SeekFrom::End(by) => i128::from(self.metadata()?.len()) + i128::from(by),
+        };
+        let at = u64::try_from(base).ok().filter(|at| *at <= MAX_FILE_SIZE);
+        let at = at.ok_or_else(|| Error::new(Errno::EINVAL, "seek", "before the start or beyond 2^63-1").on(self.fid()))?;
+        self.inner.position.store(at, Ordering::Release);
+        Ok(at)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !*self.closed.get_mut()
+            && let Err(e) = self.vvp.close()
+        {
+            tracing::error!(fid = %self.open.fid, error = %e, "a write failed, and the file was dropped without close");
+        }
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.read_at(buf, self.position())?;
+        self.advance(n);
+        Ok(n)
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if self.inner.append {
+            let (n, at) = self.writable().and_then(|()| self.inner.vvp.append(buf))?;
+            self.inner.position.store(at + n as u64, Ordering::Release);
+            return Ok(n);
+        }
+        let n = self.write_at(buf, self.position())?;
+        self.advance(n);
+        Ok(n)
+    }
+
+    /// Does nothing: data is visible to all clients once written. See [`File::sync_data`] for durability.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for &File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        Ok(self.seek_to(to)?)
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(to)
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("fid", &self.fid()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,192 @@
+//! What a client has done so far.
+
+use crate::client::Client;
+use clio_core::{Errno, Error, Result};
+use clio_osc::OscStats;
+use clio_vvp::CacheStats;
+use serde::Serialize;
+use std::fmt;
+
+/// Figures of a client since it connected.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Stats {
+    /// Files and stripes in memory.
+    pub objects: u64,
+    /// The page cache.
+    pub cache: Cache,
+    /// Each target's transfers and locks.
+    pub targets: Vec<TargetStats>,
+}
+
+/// The page cache.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Cache {
+    /// Page memory in use, in bytes.
+    pub used_bytes: u64,
+    /// The limit, in bytes.
+    pub limit_bytes: u64,
+    /// Folios cached.
+    pub folios: u64,
+    /// Reads that the cache served alone (sampled).
+    pub hits: u64,
+    /// 4 KiB blocks that a read had to wait for.
+    pub missed_blocks: u64,
+    /// Folios evicted to make room.
+    pub evictions: u64,
+    /// Bytes asked for ahead of readers.
+    pub readahead_issued_bytes: u64,
+    /// Of these, bytes that readers came to.
+    pub readahead_hit_bytes: u64,
+    /// Of these, bytes whose reader turned elsewhere.
+    pub readahead_wasted_bytes: u64,
+}
+
+/// Transfers to and locks at a target.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct TargetStats {
+    /// Index of the target.
+    pub target: u16,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Bytes written to it.
+    pub written_bytes: u64,
+    /// RPCs by size: pairs of the smallest number of 4 KiB pages in the bucket and the count.
+    pub read_rpc_pages: Vec<(u64, u64)>,
+    /// As `read_rpc_pages`, of writes.
+    pub write_rpc_pages: Vec<(u64, u64)>,
+    /// How many RPCs were in flight whenever one was sent, by buckets.
+    pub rpcs_in_flight: Vec<(u64, u64)>,
+    /// Bytes that are dirty now, staged or on their way.
+    pub dirty_bytes: u64,
+    /// Space that the target has promised, in bytes.
+    pub grant_bytes: u64,
+    /// Locks held now.
+    pub locks_cached: u64,
+    /// Locks asked for.
+    pub locks_enqueued: u64,
+    /// Locks given back.
+    pub locks_cancelled: u64,
+    /// Locks that another client wanted.
+    pub blocking_asts: u64,
+    /// Sizes asked for without a lock.
+    pub glimpses: u64,
+    /// Locks replaced by lockless IO under contention.
+    pub lockless: u64,
+    /// Transfers sent again.
+    pub resends: u64,
+    /// Checksums that did not match.
+    pub checksum_errors: u64,
+    /// Times that the target evicted this client.
+    pub evictions: u64,
+}
+
+impl Client {
+    /// Figures since the client connected.
+    pub fn stats(&self) -> Stats {
+        let stack = self.inner().stack();
+        Stats {
+            objects: stack.objects() as u64,
+            cache: cache(&stack.cache().stats()),
+            targets: stack.devices().iter().map(|d| target(d.target_index().0, &d.stats())).collect(),
+        }
+    }
+
+    /// Checks what must always hold: grant and dirty quota are conserved at every target, staged data doesn't overlap.
+    /// For tests and diagnosis.
+    ///
+    /// # Errors
+    /// `EPROTO`, saying what doesn't add up: a bug in Clio.
+    pub fn check_invariants(&self) -> Result<()> {
+        let stack = self.inner().stack();
+        stack.devices().iter().try_for_each(|d| d.check_accounting())?;
+        let cache = stack.cache().stats();
+        match cache.used_bytes == 0 && cache.pages > 0 && stack.objects() == 0 {
+            true => Err(Error::new(Errno::EPROTO, "cache", "pages are left without objects")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn cache(c: &CacheStats) -> Cache {
+    Cache {
+        used_bytes: c.used_bytes,
+        limit_bytes: c.limit_bytes,
+        folios: c.pages,
+        hits: c.hits,
+        missed_blocks: c.missed_blocks,
+        evictions: c.evictions,
+        readahead_issued_bytes: c.ahead_issued_bytes,
+        readahead_hit_bytes: c.ahead_hit_bytes,
+        readahead_wasted_bytes: c.ahead_wasted_bytes,
+    }
+}
+
+fn target(index: u16, s: &OscStats) -> TargetStats {
+    TargetStats {
+        target: index,
+        read_bytes: s.read_bytes,
+        written_bytes: s.written_bytes,
+        read_rpc_pages: buckets(&s.read_pages),
+        write_rpc_pages: buckets(&s.write_pages),
+        rpcs_in_flight: buckets(&s.in_flight),
+        dirty_bytes: s.credits.dirty(),
+        grant_bytes: s.credits.available + s.credits.reserved,
+        locks_cached: s.locks,
+        locks_enqueued: s.locks_enqueued,
+        locks_cancelled: s.locks_cancelled,
+        blocking_asts: s.blocking_asts,
+        glimpses: s.glimpses,
+        lockless: s.lockless,
+        resends: s.resends,
+        checksum_errors: s.checksum_errors,
+        evictions: s.evictions,
+    }
+}
+
+/// The buckets in use.
+fn buckets(histogram: &[u64]) -> Vec<(u64, u64)> {
+    histogram.iter().enumerate().filter(|(_, n)| **n > 0).map(|(b, n)| (1 << b, *n)).collect()
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |b: u64| b as f64 / (1 << 20) as f64;
+        let c = &self.cache;
+        writeln!(
+            f,
+            "  cache: {:.0} of {:.0} MiB in {} folios, {} hits, {} blocks missed, {} evictions",
+            mib(c.used_bytes),
+            mib(c.limit_bytes),
+            c.folios,
+            c.hits,
+            c.missed_blocks,
+            c.evictions
+        )?;
+        writeln!(
+            f,
+            "  read-ahead: {:.0} MiB issued, {:.0} MiB used, {:.0} MiB wasted",
+            mib(c.readahead_issued_bytes),
+            mib(c.readahead_hit_bytes),
+            mib(c.readahead_wasted_bytes)
+        )?;
+        for t in &self.targets {
+            write!(f, "  target {}: {:.1} MiB read, {:.1} MiB written", t.target, mib(t.read_bytes), mib(t.written_bytes))?;
+            write!(f, "; locks: {} cached, {} enqueued, {} cancelled", t.locks_cached, t.locks_enqueued, t.locks_cancelled)?;
+            if t.resends + t.checksum_errors + t.evictions > 0 {
+                write!(f, "; {} resends, {} checksum errors, {} evictions", t.resends, t.checksum_errors, t.evictions)?;
+            }
+            histogram(f, "read RPCs by pages", &t.read_rpc_pages)?;
+            histogram(f, "write RPCs by pages", &t.write_rpc_pages)?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn histogram(f: &mut fmt::Formatter<'_>, what: &str, buckets: &[(u64, u64)]) -> fmt::Result {
+    if buckets.is_empty() {
+        return Ok(());
+    }
+    write!(f, "\n    {what}:")?;
+    buckets.iter().try_for_each(|(from, n)| write!(f, " {from}+:{n}"))
+}

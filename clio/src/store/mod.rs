@@ -1,0 +1,275 @@
+//! An embedded store: targets, namespace and the allocation of stripes, shared by all clients of this process.
+
+mod header;
+mod registry;
+
+use header::HEADER_FILE;
+pub use header::StoreHeader;
+
+use crate::client::ClientInner;
+use crate::config::Config;
+use crate::uri::StoreUri;
+use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::target::{Completion, Op, Reply, Target};
+use clio_core::units::TargetIndex;
+use clio_core::{Errno, Error, Result};
+use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
+use clio_namespace::{Doomed, Namespace, NewNode};
+use clio_targets::{DirOptions, DirTarget, MemOptions, MemTarget, ServiceConfig};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+/// Mode of a new store's root directory.
+const ROOT_MODE: u32 = 0o755;
+
+/// An open store.
+pub(crate) struct Store {
+    targets: Vec<Arc<dyn Target>>,
+    dirs: Vec<Arc<DirTarget>>,
+    namespace: Namespace,
+    allocator: RankedMutex<Balanced>,
+    clients: RankedMutex<Vec<Weak<ClientInner>>>,
+    /// Keeps other processes out; released last.
+    _lock: Option<File>,
+}
+
+impl Store {
+    /// The store at `uri`: the one that this process has open already, or a new one.
+    ///
+    /// # Errors
+    /// `EBUSY` if another process has it open; `EPROTO` for a newer one; `EBADMSG` for a foreign one; what the
+    /// system says of its folder.
+    pub(crate) fn open(uri: &StoreUri, config: &Config) -> Result<Arc<Store>> {
+        registry::shared(uri, || match uri {
+            StoreUri::Mem { targets, .. } => Self::in_memory(*targets, config),
+            StoreUri::Dir { path, targets } => {
+                Self::in_folder(path, *targets, config).map_err(|e| e.at(path.display().to_string()))
+            }
+        })
+    }
+
+    fn in_memory(targets: u16, config: &Config) -> Result<Store> {
+        let make = |i| {
+            let options = MemOptions { index: TargetIndex(i), service: service(config), ..MemOptions::default() };
+            Arc::new(MemTarget::in_memory(options)) as Arc<dyn Target>
+        };
+        let namespace = Namespace::in_memory(&root(), crate::clock::now())?;
+        Ok(Self::assemble((0..targets).map(make).collect(), Vec::new(), namespace, None))
+    }
+
+    fn in_folder(path: &Path, targets: Option<u16>, config: &Config) -> Result<Store> {
+        let header = StoreHeader::read(path)?;
+        if header.is_none() {
+            check_is_fresh(path)?;
+            fs::create_dir_all(path).map_err(|e| Error::from_io("open", e))?;
+        }
+        let lock = lock(path)?;
+        // Another process may have made the store before we had the lock.
+        let header = match header {
+            Some(header) => Some(header),
+            None => StoreHeader::read(path)?,
+        };
+        if let (Some(h), Some(n)) = (&header, targets)
+            && h.targets != n
+        {
+            let why = format!("the store has {} targets, not {n}; leave 'targets=' out", h.targets);
+            return Err(Error::new(Errno::EINVAL, "open", why));
+        }
+        let count = header.as_ref().map_or(targets.unwrap_or(1), |h| h.targets);
+        let open = |i: u16| {
+            let options = DirOptions {
+                index: TargetIndex(i),
+                create: header.is_none(),
+                service: service(config),
+                ..DirOptions::default()
+            };
+            DirTarget::open(target_path(path, i), &options).map(Arc::new)
+        };
+        let dirs = (0..count).map(open).collect::<Result<Vec<_>>>()?;
+        let namespace = Namespace::open(&path.join("namespace"), &root(), crate::clock::now())?;
+        if header.is_none() {
+            namespace.sync()?;
+            StoreHeader::new(count).write(path)?;
+        }
+        let targets = dirs.iter().map(|d| d.clone() as Arc<dyn Target>).collect();
+        let store = Self::assemble(targets, dirs, namespace, Some(lock));
+        store.reclaim()?;
+        Ok(store)
+    }
+
+    fn assemble(
+        targets: Vec<Arc<dyn Target>>,
+        dirs: Vec<Arc<DirTarget>>,
+        namespace: Namespace,
+        lock: Option<File>,
+    ) -> Self {
+        Self {
+            targets,
+            dirs,
+            namespace,
+            allocator: RankedMutex::new(LockRank::Layout, Balanced::default()),
+            clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
+            _lock: lock,
+        }
+    }
+
+    /// A store over targets that the caller brings, with its names in memory: for tests and benchmarks.
+    pub(crate) fn over(targets: Vec<Arc<dyn Target>>) -> Result<Arc<Store>> {
+        let namespace = Namespace::in_memory(&root(), crate::clock::now())?;
+        Ok(Arc::new(Self::assemble(targets, Vec::new(), namespace, None)))
+    }
+
+    pub(crate) fn targets(&self) -> &[Arc<dyn Target>] {
+        &self.targets
+    }
+
+    /// The targets that are folders, for checks of what is at rest.
+    pub(crate) fn dirs(&self) -> &[Arc<DirTarget>] {
+        &self.dirs
+    }
+
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    pub(crate) fn allocator(&self) -> &RankedMutex<Balanced> {
+        &self.allocator
+    }
+
+    pub(crate) fn register(&self, client: &Arc<ClientInner>) {
+        let mut clients = self.clients.lock();
+        clients.retain(|c| c.strong_count() > 0);
+        clients.push(Arc::downgrade(client));
+    }
+
+    /// Space of every target, for the choice of stripes. A target that doesn't answer is not usable.
+    pub(crate) fn target_space(&self) -> Targets {
+        Targets::new(self.targets.iter().map(|t| match call(t.as_ref(), Op::StatFs) {
+            Ok(Reply::StatFs { total, free, .. }) => TargetSpace { index: t.index(), total, free, usable: true },
+            _ => TargetSpace { index: t.index(), total: 0, free: 0, usable: false },
+        }))
+    }
+
+    /// Destroys the objects of a file that has left the namespace and is open nowhere. What can't be destroyed now
+    /// is remembered by the namespace, and tried again when the store is next opened.
+    pub(crate) fn destroy(&self, doomed: &Doomed) {
+        let clients: Vec<_> = self.clients.lock().iter().filter_map(Weak::upgrade).collect();
+        clients.iter().for_each(|c| c.forget(doomed.fid));
+        if let Err(e) = self.destroy_objects(doomed) {
+            tracing::warn!(target: "clio::object", fid = %doomed.fid, error = %e, "objects stay until the next open");
+        }
+    }
+
+    fn destroy_objects(&self, doomed: &Doomed) -> Result<()> {
+        if !doomed.layout.is_empty() {
+            let layout = FileLayout::decode(&doomed.layout)?;
+            for (stripe, target) in layout.stripes() {
+                let Some(target) = self.targets.get(usize::from(target.0)) else { continue };
+                match call(target.as_ref(), Op::Destroy(stripe.fid(doomed.fid))) {
+                    Err(e) if e.errno() != Errno::ENOENT => return Err(e),
+                    _ => {}
+                }
+            }
+        }
+        self.namespace.destroyed(doomed.fid)
+    }
+
+    /// After a crash: files that were unlinked while open, and objects that were to be destroyed.
+    fn reclaim(&self) -> Result<()> {
+        for fid in self.namespace.orphans()? {
+            self.namespace.reclaim(fid)?;
+        }
+        for doomed in self.namespace.to_destroy()? {
+            self.destroy(&doomed);
+        }
+        Ok(())
+    }
+
+    /// Makes names durable.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        self.namespace.sync()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(e) = self.namespace.sync() {
+            tracing::error!(error = %e, "names could not be made durable at close");
+        }
+    }
+}
+
+/// Sends a request that needs no connection of its own and waits for the reply.
+pub(crate) fn call(target: &dyn Target, op: Op) -> Result<Reply> {
+    let (client, _) = target.connect(Arc::new(Nobody))?;
+    let reply = call_as(target, client, op);
+    let _ = call_as(target, client, Op::Disconnect);
+    reply
+}
+
+fn call_as(target: &dyn Target, client: clio_core::units::ClientId, op: Op) -> Result<Reply> {
+    let (tx, rx) = std::sync::mpsc::sync_channel(1);
+    let done: Completion = Box::new(move |reply| {
+        let _ = tx.send(reply);
+    });
+    target.submit(client, op, done);
+    rx.recv().unwrap_or_else(|_| Err(Error::new(Errno::ESHUTDOWN, "target", "the target went away")))
+}
+
+/// A client that holds no locks, so that no callback concerns it.
+struct Nobody;
+
+impl clio_core::target::TargetClient for Nobody {
+    fn blocking_ast(&self, _: TargetIndex, _: clio_core::target::DlmHandle) {}
+    fn glimpse_ast(&self, _: TargetIndex, _: clio_core::target::DlmHandle, _: clio_core::target::GlimpseReply) {}
+    fn evicted(&self, _: TargetIndex) {}
+}
+
+fn service(config: &Config) -> ServiceConfig {
+    let mut service = ServiceConfig::default();
+    service.dlm.blocking_timeout_ms = config.get("lock_timeout_ms");
+    service
+}
+
+fn root() -> NewNode<'static> {
+    NewNode::new(ROOT_MODE, crate::owner::uid(), crate::owner::gid())
+}
+
+fn target_path(path: &Path, i: u16) -> PathBuf {
+    path.join(format!("target-{i:04}"))
+}
+
+/// A folder without a header can become a store only if nothing else is in it.
+fn check_is_fresh(path: &Path) -> Result<()> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(Error::from_io("open", e)),
+    };
+    for entry in entries {
+        let name = entry.map_err(|e| Error::from_io("open", e))?.file_name();
+        let name = name.to_string_lossy();
+        // What an interrupted creation leaves behind.
+        if name != "lock" && name != "namespace" && !name.starts_with("target-") && !name.starts_with(HEADER_FILE) {
+            let why = format!("the folder is no Clio store and not empty ('{name}' is in it); name an empty one");
+            return Err(Error::new(Errno::ENOTEMPTY, "open", why));
+        }
+    }
+    Ok(())
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let place = path.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(place);
+    let file = file.map_err(|e| Error::from_io("open", e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::new(
+            Errno::EBUSY,
+            "open",
+            "another process has this embedded store open; to share it between processes, serve it with cliod",
+        )),
+        Err(TryLockError::Error(e)) => Err(Error::from_io("open", e)),
+    }
+}

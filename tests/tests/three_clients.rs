@@ -1,0 +1,157 @@
+//! Random operations by three clients on one file of one store, against a plain vector of bytes: after every
+//! operation each client must see what a single local file would show.
+
+use clio::{Client, ClientBuilder, File};
+use clio_tests::{narrow, pattern, read_write};
+use proptest::prelude::*;
+
+/// Everything happens in the first megabyte, so that operations meet.
+const SPAN: u64 = 1 << 20;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Read { at: u64, len: usize },
+    Write { at: u64, len: usize },
+    Append { len: usize },
+    Truncate { size: u64 },
+    Punch { at: u64, len: u64 },
+    Sync { data_only: bool },
+    DirectWrite { at: u64, len: usize },
+    DirectRead { at: u64, len: usize },
+    Stat,
+    DropCaches,
+    Reopen,
+}
+
+fn lengths() -> impl Strategy<Value = usize> {
+    prop_oneof![3 => 1usize..200, 3 => 1usize..10_000, 2 => Just(4096usize), 1 => 1usize..300_000]
+}
+
+fn offsets() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => 0..SPAN, 2 => (0..SPAN / 4096).prop_map(|b| b * 4096), 1 => (0..16u64).prop_map(|s| s * 65_536)]
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (offsets(), lengths()).prop_map(|(at, len)| Op::Read { at, len }),
+        8 => (offsets(), lengths()).prop_map(|(at, len)| Op::Write { at, len }),
+        2 => lengths().prop_map(|len| Op::Append { len }),
+        2 => offsets().prop_map(|size| Op::Truncate { size }),
+        2 => (offsets(), lengths()).prop_map(|(at, len)| Op::Punch { at, len: len as u64 }),
+        1 => any::<bool>().prop_map(|data_only| Op::Sync { data_only }),
+        1 => (offsets(), lengths()).prop_map(|(at, len)| Op::DirectWrite { at, len }),
+        1 => (offsets(), lengths()).prop_map(|(at, len)| Op::DirectRead { at, len }),
+        2 => Just(Op::Stat),
+        1 => Just(Op::DropCaches),
+        1 => Just(Op::Reopen),
+    ]
+}
+
+struct Side {
+    client: Client,
+    file: File,
+    appender: File,
+    direct: File,
+}
+
+impl Side {
+    fn open(client: Client, stripes: u16) -> Self {
+        let open = |options| client.open_with("/f", options).expect("open");
+        let file = open(read_write().layout(narrow(stripes)));
+        let appender = open(clio::OpenOptions::new().append(true));
+        let direct = open(read_write().direct(true));
+        Self { file, appender, direct, client }
+    }
+}
+
+fn builder(targets: u16, tiny: bool) -> ClientBuilder {
+    let builder = Client::builder(&format!("mem:?targets={targets}"));
+    match tiny {
+        true => builder.set("cache_mb", 4).set("dirty_mb", 1).set("rpc_kb", 64),
+        false => builder,
+    }
+}
+
+fn check_read(got: &[u8], n: usize, model: &[u8], at: u64, what: &str) -> Result<(), TestCaseError> {
+    let start = (at as usize).min(model.len());
+    let end = (at as usize + got.len()).min(model.len());
+    let want = &model[start..end.max(start)];
+    prop_assert_eq!(n, want.len(), "{}: length of a read at {}", what, at);
+    if let Some(bad) = (0..n).find(|i| got[*i] != want[*i]) {
+        prop_assert!(false, "{}: byte {} is {:#x}, should be {:#x}", what, at as usize + bad, got[bad], want[bad]);
+    }
+    Ok(())
+}
+
+fn write(model: &mut Vec<u8>, at: u64, data: &[u8]) {
+    let end = at as usize + data.len();
+    if model.len() < end {
+        model.resize(end, 0);
+    }
+    model[at as usize..end].copy_from_slice(data);
+}
+
+fn run(stripes: u16, tiny: bool, script: Vec<(usize, Op)>) -> Result<(), TestCaseError> {
+    let first = builder(3, tiny).connect().expect("client");
+    let clients = [first.clone(), first.second_client().expect("client"), first.second_client().expect("client")];
+    let mut sides: Vec<_> = clients.into_iter().map(|c| Side::open(c, stripes)).collect();
+    let mut model: Vec<u8> = Vec::new();
+    for (n, (who, op)) in script.into_iter().enumerate() {
+        let side = &mut sides[who];
+        let what = format!("op {n} by client {who}: {op:?}");
+        match op {
+            Op::Read { at, len } | Op::DirectRead { at, len } => {
+                let file = if matches!(op, Op::Read { .. }) { &side.file } else { &side.direct };
+                let mut buf = vec![0x55; len];
+                let got = file.read_at(&mut buf, at).expect("read");
+                check_read(&buf, got, &model, at, &what)?;
+            }
+            Op::Write { at, len } | Op::DirectWrite { at, len } => {
+                let file = if matches!(op, Op::Write { .. }) { &side.file } else { &side.direct };
+                let data = pattern(n as u64, at, len);
+                file.write_all_at(&data, at).expect("write");
+                write(&mut model, at, &data);
+            }
+            Op::Append { len } => {
+                let at = model.len() as u64;
+                let data = pattern(n as u64, at, len);
+                prop_assert_eq!(side.appender.append(&data).expect("append"), at, "{}", what);
+                write(&mut model, at, &data);
+            }
+            Op::Truncate { size } => {
+                side.file.set_len(size).expect("truncate");
+                model.resize(size as usize, 0);
+            }
+            Op::Punch { at, len } => {
+                side.file.punch_hole(at, len).expect("punch");
+                let (s, e) = ((at as usize).min(model.len()), ((at + len) as usize).min(model.len()));
+                model[s..e].fill(0);
+            }
+            Op::Sync { data_only: true } => side.file.sync_data().expect("sync"),
+            Op::Sync { data_only: false } => side.file.sync_all().expect("sync"),
+            Op::Stat => prop_assert_eq!(side.file.metadata().expect("stat").len(), model.len() as u64, "{}", what),
+            Op::DropCaches => side.client.drop_caches().expect("drop caches"),
+            Op::Reopen => *side = Side::open(side.client.clone(), stripes),
+        }
+        side.client.check_invariants().map_err(|e| TestCaseError::fail(format!("{what}: {e}")))?;
+    }
+    for (who, side) in sides.iter().enumerate() {
+        let mut all = vec![0; model.len() + 1];
+        let got = side.file.read_at(&mut all, 0).expect("read");
+        check_read(&all, got, &model, 0, &format!("at the end, client {who}"))?;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: clio_tests::cases(40), max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn three_clients_see_one_file(
+        stripes in 1u16..=3,
+        tiny: bool,
+        script in prop::collection::vec((0usize..3, ops()), 1..60),
+    ) {
+        run(stripes, tiny, script)?;
+    }
+}
