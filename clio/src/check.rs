@@ -136,12 +136,7 @@ impl Client {
         Ok(owned)
     }
 
-    fn check_objects(
-        &self,
-        owned: &Owned,
-        repair: bool,
-        report: &mut CheckReport,
-    ) -> Result<()> {
+    fn check_objects(&self, owned: &Owned, repair: bool, report: &mut CheckReport) -> Result<()> {
         let store = self.inner().store().clone();
         for (at, dir) in store.dirs().iter().enumerate() {
             let index = TargetIndex(at as u16);
@@ -170,7 +165,9 @@ impl Client {
                 report.blocks += verified.checked;
                 report.unjudged += verified.unjudged;
                 for damage in &verified.damage {
-                    report.findings.push(format!("target {at}: object {fid} at byte {}: {}", damage.offset, damage.detail));
+                    report
+                        .findings
+                        .push(format!("target {at}: object {fid} at byte {}: {}", damage.offset, damage.detail));
                 }
             }
         }

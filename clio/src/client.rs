@@ -295,7 +295,9 @@ impl Client {
         }
         match self.names().resolve(path, true)?.kind {
             Kind::Dir => Ok(()),
-            _ => Err(Error::new(Errno::EEXIST, "mkdir", "it exists and is no directory").at(path.display().to_string())),
+            _ => {
+                Err(Error::new(Errno::EEXIST, "mkdir", "it exists and is no directory").at(path.display().to_string()))
+            }
         }
     }
 

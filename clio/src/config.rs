@@ -53,7 +53,12 @@ pub const KEYS: &[Key] = &[
     key("lock_lru", 2000, (16, 10_000_000), "idle locks kept, for each target"),
     key("stripe_count", 0, (0, 2000), "stripes of new files; 0: all targets"),
     key("stripe_kb", 1024, (64, 1 << 22), "stripe size of new files in KiB, a multiple of 64"),
-    key("lock_timeout_ms", 0, (0, 3_600_000), "time in ms after which a client that keeps a wanted lock is evicted; 0: never"),
+    key(
+        "lock_timeout_ms",
+        0,
+        (0, 3_600_000),
+        "time in ms after which a client that keeps a wanted lock is evicted; 0: never",
+    ),
 ];
 
 const fn key(name: &'static str, default: u64, range: (u64, u64), help: &'static str) -> Key {
@@ -86,7 +91,9 @@ impl Config {
                 .map_err(|e| Error::from_io("config", e).at(path.display().to_string()))?;
             config.merge_toml(&text, &path)?;
         }
-        config.merge_environment(std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))))?;
+        config.merge_environment(
+            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
+        )?;
         Ok(config)
     }
 
@@ -96,8 +103,9 @@ impl Config {
     /// `EINVAL`, naming the file and what is wrong.
     pub fn merge_toml(&mut self, text: &str, path: &Path) -> Result<()> {
         let at = |e: Error| e.at(path.display().to_string());
-        let table: toml::Table =
-            text.parse().map_err(|e: toml::de::Error| at(Error::new(Errno::EINVAL, "config", e.message().to_string())))?;
+        let table: toml::Table = text
+            .parse()
+            .map_err(|e: toml::de::Error| at(Error::new(Errno::EINVAL, "config", e.message().to_string())))?;
         for (name, value) in &table {
             let value = match value {
                 toml::Value::Integer(n) => n.to_string(),
@@ -115,7 +123,8 @@ impl Config {
     /// As [`Config::set`]; an unknown `CLIO_` variable is an error too, lest a typing error goes unnoticed.
     pub fn merge_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<()> {
         const OTHERS: &[&str] = &["CLIO_CONFIG", "CLIO_STORE", "CLIO_PREFIX", "CLIO_FD_BASE", "CLIO_LOG"];
-        let mut all: Vec<_> = variables.filter(|(k, _)| k.starts_with("CLIO_") && !OTHERS.contains(&k.as_str())).collect();
+        let mut all: Vec<_> =
+            variables.filter(|(k, _)| k.starts_with("CLIO_") && !OTHERS.contains(&k.as_str())).collect();
         all.sort();
         for (variable, value) in all {
             let name = variable["CLIO_".len()..].to_ascii_lowercase();
@@ -177,7 +186,10 @@ mod tests {
         c.merge_toml("cache_mb = 64\nchecksums = false\nrpc_kb = 128\n", Path::new("clio.toml")).unwrap();
         c.merge_environment([("CLIO_RPC_KB".into(), "256".into()), ("PATH".into(), "x".into())].into_iter()).unwrap();
         c.set("dirty_mb", "8", Source::Given).unwrap();
-        assert_eq!(["cache_mb", "checksums", "rpc_kb", "dirty_mb", "rpcs_in_flight"].map(|k| c.get(k)), [64, 0, 256, 8, 8]);
+        assert_eq!(
+            ["cache_mb", "checksums", "rpc_kb", "dirty_mb", "rpcs_in_flight"].map(|k| c.get(k)),
+            [64, 0, 256, 8, 8]
+        );
         let from = |name| c.entries().find(|e| e.0.name == name).map(|e| e.2.to_string());
         assert_eq!(from("cache_mb").as_deref(), Some("clio.toml"));
         assert_eq!(from("rpc_kb").as_deref(), Some("CLIO_RPC_KB"));

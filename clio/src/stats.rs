@@ -170,8 +170,18 @@ impl fmt::Display for Stats {
             mib(c.readahead_wasted_bytes)
         )?;
         for t in &self.targets {
-            write!(f, "  target {}: {:.1} MiB read, {:.1} MiB written", t.target, mib(t.read_bytes), mib(t.written_bytes))?;
-            write!(f, "; locks: {} cached, {} enqueued, {} cancelled", t.locks_cached, t.locks_enqueued, t.locks_cancelled)?;
+            write!(
+                f,
+                "  target {}: {:.1} MiB read, {:.1} MiB written",
+                t.target,
+                mib(t.read_bytes),
+                mib(t.written_bytes)
+            )?;
+            write!(
+                f,
+                "; locks: {} cached, {} enqueued, {} cancelled",
+                t.locks_cached, t.locks_enqueued, t.locks_cancelled
+            )?;
             if t.resends + t.checksum_errors + t.evictions > 0 {
                 write!(f, "; {} resends, {} checksum errors, {} evictions", t.resends, t.checksum_errors, t.evictions)?;
             }

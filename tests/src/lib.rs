@@ -14,7 +14,9 @@ pub fn narrow(count: u16) -> Layout {
 
 /// `len` bytes that depend on `seed` and on their offset.
 pub fn pattern(seed: u64, offset: u64, len: usize) -> Vec<u8> {
-    (offset..offset + len as u64).map(|at| (at.wrapping_mul(31) ^ seed.wrapping_mul(0x9e37) ^ (at >> 8)) as u8).collect()
+    (offset..offset + len as u64)
+        .map(|at| (at.wrapping_mul(31) ^ seed.wrapping_mul(0x9e37) ^ (at >> 8)) as u8)
+        .collect()
 }
 
 /// The whole content of a file, as `client` sees it.

@@ -60,7 +60,8 @@ fn check(store: &Path, durable: &[u64; FILES], round: u64) {
         let file = client.open_file(format!("/f{f}")).unwrap_or_else(|e| panic!("round {round}: {e}"));
         let mut got = vec![0; RECORD];
         for n in 0..*records {
-            file.read_exact_at(&mut got, n * RECORD as u64).unwrap_or_else(|e| panic!("round {round}, record {n}: {e}"));
+            file.read_exact_at(&mut got, n * RECORD as u64)
+                .unwrap_or_else(|e| panic!("round {round}, record {n}: {e}"));
             assert!(got == record(f, n), "round {round}: record {n} of file {f}, which was synced, is damaged");
         }
         // What was never synced may be there in part; the child goes on after what is durable.

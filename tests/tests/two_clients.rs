@@ -324,11 +324,21 @@ fn caches_dropped_in_the_middle_change_nothing() {
                 let bad: Vec<_> = (0..got.len()).filter(|i| got[*i] != data[*i]).collect();
                 let again = |c: &Client, direct| {
                     let mut g = vec![0; 3000];
-                    c.open_with("/f", read_write().direct(direct)).expect("open").read_exact_at(&mut g, at).expect("read");
+                    c.open_with("/f", read_write().direct(direct))
+                        .expect("open")
+                        .read_exact_at(&mut g, at)
+                        .expect("read");
                     g == data
                 };
-                panic!("write {n} at {at}: {} bytes bad from {:?} to {:?}, again b {} a {} direct {}", bad.len(), bad.first(), bad.last(),
-                    again(&b, false), again(&a, false), again(&a, true));
+                panic!(
+                    "write {n} at {at}: {} bytes bad from {:?} to {:?}, again b {} a {} direct {}",
+                    bad.len(),
+                    bad.first(),
+                    bad.last(),
+                    again(&b, false),
+                    again(&a, false),
+                    again(&a, true)
+                );
             }
             assert_eq!(got, data, "write {n}");
         }

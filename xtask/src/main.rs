@@ -44,7 +44,9 @@ fn main() -> Result<()> {
 }
 
 fn demo(rest: &[&str]) -> Result<()> {
-    cargo("demo", &["run", "--quiet", "--release", "--package", "clio-examples", "--bin", "demo", "--"]).args(rest).run()
+    cargo("demo", &["run", "--quiet", "--release", "--package", "clio-examples", "--bin", "demo", "--"])
+        .args(rest)
+        .run()
 }
 
 fn test(full: bool) -> Result<()> {

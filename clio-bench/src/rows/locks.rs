@@ -20,7 +20,8 @@ use std::sync::Arc;
 pub fn run(report: &mut Report) -> Result<()> {
     let ops: u64 = if report.quick { 20_000 } else { 200_000 };
     let dir = places::tmpfs()?;
-    let rival = std::fs::File::options().create(true).read(true).write(true).truncate(true).open(dir.path().join("l"))?;
+    let rival =
+        std::fs::File::options().create(true).read(true).write(true).truncate(true).open(dir.path().join("l"))?;
     let pair = || {
         time(|| {
             for _ in 0..ops {

@@ -53,7 +53,11 @@ fn bursts(report: &mut Report) -> Result<()> {
             let dir = places::tmpfs()?;
             let goal = (size == SMALL && kind == "fresh").then_some(8.0);
             report.pair(Figure::ops(&name, "tmpfs pwrite", goal, ops), ours, || {
-                let rival = fs::File::options().create(true).write(true).truncate(kind == "fresh").open(dir.path().join("f"))?;
+                let rival = fs::File::options()
+                    .create(true)
+                    .write(true)
+                    .truncate(kind == "fresh")
+                    .open(dir.path().join("f"))?;
                 time(|| {
                     for n in 0..ops {
                         rival.write_all_at(&data, n * size as u64)?;

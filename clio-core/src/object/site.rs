@@ -87,7 +87,7 @@ impl Site {
         // Made outside the table: initialisation finds sub-objects in the same table. Of two makers one loses.
         let mut builder = ObjectBuilder::new(self, fid, conf.clone())?;
         if let Err(e) = device.object_init(env, &mut builder) {
-            self.destroy(env, builder.finish());
+            self.destroy_quietly(env, &builder.finish());
             return Err(e.on(fid));
         }
         let made = builder.finish();
@@ -104,8 +104,7 @@ impl Site {
         };
         let found = ObjectRef::new(self, winner);
         if let Some(loser) = loser {
-            loser.kill();
-            self.destroy(env, loser);
+            self.destroy_quietly(env, &loser);
         }
         Ok(found)
     }
@@ -126,8 +125,7 @@ impl Site {
         for object in idle.iter().filter_map(Weak::upgrade) {
             object.in_lru.store(false, Ordering::SeqCst);
             if object.users.load(Ordering::SeqCst) == 0 {
-                first = first.and(object.prune(env, false));
-                self.kill_idle(env, &object);
+                first = first.and(self.kill_idle(env, &object));
             }
         }
         first
@@ -138,7 +136,7 @@ impl Site {
             return;
         }
         if object.is_dying() {
-            self.destroy(&Env::get(crate::env::EnvTags::ANY), object.clone());
+            self.destroy_quietly(&Env::get(crate::env::EnvTags::ANY), object);
             return;
         }
         // A sub-object isn't cached on its own: its top-object, which owns it, kills it in its `delete`.
@@ -173,39 +171,50 @@ impl Site {
         }
     }
 
-    /// Destroys an object that left the LRU, if it is idle. No file is open on an idle object, so that a write error
-    /// met here has nobody left to be reported to: it was latched for, and reported to, those who had it open.
+    /// Destroys an object that left the LRU, if it is idle.
     fn evict(self: &Arc<Self>, object: &Arc<Object>) {
         if object.users.load(Ordering::SeqCst) != 0 || object.is_dying() {
             return;
         }
         let env = Env::get(crate::env::EnvTags::ANY);
-        if let Err(e) = object.prune(&env, false) {
+        if let Err(e) = self.kill_idle(&env, object) {
             tracing::warn!(target: "clio::object", fid = %object.fid(), error = %e, "write-out of an evicted object");
         }
-        self.kill_idle(&env, object);
     }
 
     /// Kills the object; destroys it at once if nobody came to use it meanwhile, else at the last put.
-    fn kill_idle(&self, env: &Env, object: &Arc<Object>) {
+    fn kill_idle(&self, env: &Env, object: &Arc<Object>) -> Result<()> {
         object.kill();
-        if object.users.load(Ordering::SeqCst) == 0 {
-            self.destroy(env, object.clone());
+        match object.users.load(Ordering::SeqCst) {
+            0 => self.destroy(env, object.clone()),
+            _ => Ok(()),
         }
     }
 
-    /// Last phase of an object's life: the slices cut their internal pointers, the table forgets it.
-    fn destroy(&self, env: &Env, object: Arc<Object>) {
+    /// No file is open on an object that is destroyed, so that a write error met here has nobody left to be reported to
+    /// but the log: earlier ones were latched for, and reported to, those who had it open.
+    fn destroy_quietly(&self, env: &Env, object: &Arc<Object>) {
+        if let Err(e) = self.destroy(env, object.clone()) {
+            tracing::warn!(target: "clio::object", fid = %object.fid(), error = %e, "write-out of a destroyed object");
+        }
+    }
+
+    /// Last phase of an object's life: what is still dirty is written out, the slices cut their internal pointers, the
+    /// table forgets it. Returns the write error, if there was one.
+    fn destroy(&self, env: &Env, object: Arc<Object>) -> Result<()> {
         object.kill();
         if object.destroyed.swap(true, Ordering::SeqCst) {
-            return;
+            return Ok(());
         }
+        // Not before it is dying: a user who came in between could have dirtied it again.
+        let written = object.prune(env, false);
         self.objects.remove_if(&object.fid(), |_, o| Arc::ptr_eq(o, &object));
         object.locks().discard_all(env);
         for slice in object.slices() {
             slice.delete(env, &object);
         }
         object.pages().clear(env);
+        written
     }
 }
 

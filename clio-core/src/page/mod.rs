@@ -164,6 +164,11 @@ impl Page {
             page.delete(env);
             return Ok(None);
         }
+        // A sweep may have deleted the sub-page before it knew its parent.
+        if page.folio.cell().lock().freeing {
+            page.forget_header(env);
+            return Ok(None);
+        }
         Ok(Some(page))
     }
 
@@ -573,13 +578,22 @@ impl Page {
     #[doc(alias = "cl_page_delete")]
     pub fn delete(&self, env: &Env) {
         let cell = self.folio.cell();
-        {
-            let mut state = cell.lock();
-            while state.owner.is_some() || !state.in_flight().is_empty() {
-                state = state.wait(&cell.changed);
+        let idle = |state: &folio::FolioState| state.owner.is_none() && state.in_flight().is_empty();
+        loop {
+            {
+                let mut state = cell.lock();
+                while !state.freeing && !idle(&state) {
+                    state = state.wait(&cell.changed);
+                }
+                if state.freeing {
+                    return;
+                }
+            }
+            // Somebody may have come to own it in between.
+            if self.delete_if(env, |state, _| idle(state)) {
+                return;
             }
         }
-        self.delete_if(env, |_, _| true);
     }
 
     /// Deletes the page if it is empty and idle: after an invalidation, when another lock may still cover a part.
@@ -591,6 +605,17 @@ impl Page {
         })
     }
 
+    /// Marks this header dying, has its slices cut their pointers, and takes it out of its index; once.
+    fn forget_header(&self, env: &Env) {
+        if self.dying.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.slices.iter().rev().for_each(|s| s.delete(env, self));
+        if let Some(object) = self.object() {
+            object.pages().remove(self);
+        }
+    }
+
     fn delete_if(&self, env: &Env, may: impl FnOnce(&folio::FolioState, &FolioCell) -> bool) -> bool {
         let cell = self.folio.cell();
         let open = {
@@ -599,9 +624,7 @@ impl Page {
                 return false;
             }
             let open = state.window;
-            if state.owner.is_none() && state.in_flight().is_empty() {
-                state.set(self.all_blocks(), PageState::Freeing);
-            }
+            state.set(self.all_blocks(), PageState::Freeing);
             state.freeing = true;
             let all = self.all_blocks();
             cell.forget(&mut state, self.folio.memory(), all);
@@ -610,13 +633,13 @@ impl Page {
         cell.changed.notify_all();
         self.tell_window_closed(env, open);
         let top = self.parent();
-        let pages = [Some(self), top.as_deref(), self.child.as_deref()];
-        pages.into_iter().flatten().for_each(|p| p.dying.store(true, Ordering::Release));
-        self.bottom_up(|s, page| s.delete(env, page));
-        for page in pages.into_iter().flatten() {
-            if let Some(object) = page.object() {
-                object.pages().remove(page);
-            }
+        // Bottom to top.
+        let (sub, top) = match &self.child {
+            Some(child) => (Some(child.as_ref()), Some(self)),
+            None => (Some(self), top.as_deref()),
+        };
+        for page in [sub, top].into_iter().flatten() {
+            page.forget_header(env);
         }
         true
     }

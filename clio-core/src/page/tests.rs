@@ -1,12 +1,12 @@
 use super::*;
 use crate::env::EnvTags;
+use crate::io::{Io, IoSlice};
+use crate::lock::{LockDescr, LockSlice};
 use crate::memory::{MemRef, PageMemory};
 use crate::object::{Device, ObjectBuilder, ObjectConf, ObjectRef, ObjectSlice, Site, SiteLimits};
-use crate::lock::{LockDescr, LockSlice};
-use crate::io::{Io, IoSlice};
+use proptest::prelude::*;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
-use proptest::prelude::*;
 
 /// Page memory from the heap: leaks by design of the contract (never unmapped).
 #[derive(Debug, Default)]

@@ -55,8 +55,7 @@ impl TransferReq {
     /// # Errors
     /// What a layer says.
     pub fn new(env: &Env, rw: Rw, object: &Arc<Object>, pages: PageList) -> Result<Self> {
-        let mut req =
-            Self { rw, object: object.clone(), pages, state: ReqState::Created, slices: SmallVec::new() };
+        let mut req = Self { rw, object: object.clone(), pages, state: ReqState::Created, slices: SmallVec::new() };
         let top = object.parent().and_then(|p| p.top.upgrade());
         let all = top.iter().flat_map(|t| t.slices()).chain(object.slices());
         let mut slices = SmallVec::new();

@@ -64,7 +64,7 @@ impl OscDevice {
         if heated {
             self.pump(env);
         }
-        let others = self.locks.others(key, handle, extent);
+        let others = self.locks.begin_end(key, handle, extent);
         self.invalidate(env, object, extent, &others);
         self.locks.remove(handle);
         object.attr_modify(AttrMask::empty(), |_| {});
@@ -88,7 +88,7 @@ impl OscDevice {
         if forget(env, &dropped) {
             object.latch_error(&evicted().on(object.fid()));
         }
-        let others = self.locks.others(key, handle, extent);
+        let others = self.locks.begin_end(key, handle, extent);
         self.invalidate(env, object, extent, &others);
     }
 

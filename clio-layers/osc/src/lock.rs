@@ -121,7 +121,7 @@ impl OscLock {
             if let Ok(Reply::Granted { handle, mode, extent, grant, .. }) = reply {
                 device.receive_grant(grant);
                 named = handle;
-                granted = handle.map(|h| (h, Granted { key, extent, mode, lock: lock.clone(), attrs }));
+                granted = handle.map(|h| (h, Granted { key, extent, mode, lock: lock.clone(), attrs, ending: false }));
             }
             let asked_back = device.locks.answered(granted);
             let abandoned = {

@@ -22,6 +22,8 @@ pub(crate) struct Granted {
     pub(crate) mode: LockMode,
     pub(crate) lock: Weak<ExtentLock>,
     pub(crate) attrs: Arc<AttrCell>,
+    /// Its pages are being dropped: it keeps no other lock from dropping them too.
+    pub(crate) ending: bool,
 }
 
 /// What a blocking AST comes to.
@@ -154,10 +156,16 @@ impl LockTable {
         self.with(handle, |g| g.extent)
     }
 
-    /// Extents of other locks of the object that meet `extent`.
-    pub(crate) fn others(&self, key: ObjectKey, but: DlmHandle, extent: Extent) -> Vec<Extent> {
-        let table = self.table.lock();
-        table.of(key).filter(|(h, g)| *h != but && g.extent.overlaps(extent)).map(|(_, g)| g.extent).collect()
+    /// The protection of the lock `ending` is about to end. Extents of other locks of the object that meet `extent` and
+    /// go on protecting it: of two locks that end at once, at least one finds the other ending, and drops what both
+    /// covered.
+    pub(crate) fn begin_end(&self, key: ObjectKey, ending: DlmHandle, extent: Extent) -> Vec<Extent> {
+        let mut table = self.table.lock();
+        if let Some(g) = table.by_object.get_mut(&(key, ending)) {
+            g.ending = true;
+        }
+        let staying = table.of(key).filter(|(h, g)| *h != ending && !g.ending && g.extent.overlaps(extent));
+        staying.map(|(_, g)| g.extent).collect()
     }
 
     /// Adds a lockless lock: from now on new locks that meet it wait. Returns its handle.
@@ -172,7 +180,14 @@ impl LockTable {
         let handle = DlmHandle(LOCKLESS | table.lockless_made);
         table.lockless_made += 1;
         // Nothing is written under it at the target: to writes it is no lock.
-        let granted = Granted { key, extent, mode: LockMode::Pr, lock: Arc::downgrade(lock), attrs: attrs.clone() };
+        let granted = Granted {
+            key,
+            extent,
+            mode: LockMode::Pr,
+            lock: Arc::downgrade(lock),
+            attrs: attrs.clone(),
+            ending: false,
+        };
         table.by_handle.insert(handle, key);
         table.by_object.insert((key, handle), granted);
         handle
@@ -250,7 +265,7 @@ mod tests {
 
     fn granted(start: u64, end: u64, mode: LockMode) -> Granted {
         let attrs = Arc::new(AttrCell::default());
-        Granted { key: ObjectKey(1), extent: Extent::new(start, end), mode, lock: Weak::new(), attrs }
+        Granted { key: ObjectKey(1), extent: Extent::new(start, end), mode, lock: Weak::new(), attrs, ending: false }
     }
 
     #[test]
@@ -292,6 +307,19 @@ mod tests {
         assert_eq!(attrs.kms(), 150, "another lock reaches it");
         table.remove(DlmHandle(2));
         assert_eq!((attrs.kms(), attrs.size()), (0, 150));
+    }
+
+    #[test]
+    fn of_two_locks_that_end_at_once_one_drops_what_both_covered() {
+        let table = LockTable::new();
+        for (h, s, e) in [(1, 0, 100), (2, 50, 150), (3, 90, 95)] {
+            table.asking();
+            table.answered(Some((DlmHandle(h), granted(s, e, LockMode::Pr))));
+        }
+        let all = Extent::new(0, 200);
+        let (second, third) = (Extent::new(50, 150), Extent::new(90, 95));
+        assert_eq!(table.begin_end(ObjectKey(1), DlmHandle(1), all), [second, third]);
+        assert_eq!(table.begin_end(ObjectKey(1), DlmHandle(2), all), [third], "the first one no longer protects");
     }
 
     #[test]

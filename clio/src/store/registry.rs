@@ -2,8 +2,8 @@
 
 use super::Store;
 use crate::uri::StoreUri;
-use clio_core::{Errno, Result};
 use clio_core::sync::Mutex;
+use clio_core::{Errno, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
