@@ -98,27 +98,36 @@ impl Stack {
     pub(crate) fn drop_caches(&self) -> Result<()> {
         let env = Env::get(EnvTags::IO);
         let tops = self.site.objects().into_iter().filter(|o| !o.is_sub());
-        tops.fold(Ok(()), |first, object| {
+        first_error(tops.map(|object| {
             let cursor = object.errors().cursor();
             let pruned = object.prune(&env, false);
-            first.and(pruned).and(object.errors().report(&cursor).map_or(Ok(()), Err))
-        })
+            pruned.and(object.errors().report(&cursor).map_or(Ok(()), Err))
+        }))
     }
 
     /// Writes everything out and makes it durable at the targets.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let env = Env::get(EnvTags::IO);
         let tops = self.site.objects().into_iter().filter(|o| !o.is_sub());
-        tops.fold(Ok(()), |first, object| first.and(clio_vvp::sync_object(&env, &object)))
+        first_error(tops.map(|object| clio_vvp::sync_object(&env, &object)))
     }
 
     fn shutdown(&self) -> Result<()> {
         let env = Env::get(EnvTags::IO);
         let purged = self.site.purge(&env);
-        let closed = self.devices.iter().fold(purged, |first, device| first.and(device.shutdown(&env)));
+        let closed = purged.and(first_error(self.devices.iter().map(|device| device.shutdown(&env))));
         self.workers.shutdown();
         closed
     }
+}
+
+/// Does every step, whatever fails, and gives the first error.
+fn first_error(steps: impl Iterator<Item = Result<()>>) -> Result<()> {
+    let mut first = Ok(());
+    for step in steps {
+        first = first.and(step);
+    }
+    first
 }
 
 impl Drop for Stack {

@@ -5,6 +5,7 @@ use crate::measure::{Figure, Report, time};
 use crate::places;
 use anyhow::Result;
 use std::fs;
+use std::time::Duration;
 
 pub fn run(report: &mut Report) -> Result<()> {
     let files: u64 = if report.quick { 500 } else { 3_000 };
@@ -37,14 +38,22 @@ pub fn run(report: &mut Report) -> Result<()> {
         })?;
         drop(client.create("/d/one")?);
         fs::write(plain.join("one"), b"")?;
-        let ours = || time(|| (0..files).try_for_each(|_| Ok(drop(client.open_file("/d/one")?))));
+        let ours = || repeat(files, || client.open_file("/d/one").map(drop));
         report.pair(Figure::ops("open and close", rival, None, files), ours, || {
-            time(|| (0..files).try_for_each(|_| Ok(drop(fs::File::open(plain.join("one"))?))))
+            repeat(files, || fs::File::open(plain.join("one")).map(drop))
         })?;
-        let ours = || time(|| (0..files).try_for_each(|_| Ok(drop(client.metadata("/d/one")?))));
+        let ours = || repeat(files, || client.metadata("/d/one").map(|_| ()));
         report.pair(Figure::ops("stat", rival, None, files), ours, || {
-            time(|| (0..files).try_for_each(|_| Ok(drop(fs::metadata(plain.join("one"))?))))
+            repeat(files, || fs::metadata(plain.join("one")).map(|_| ()))
         })?;
     }
     Ok(())
+}
+
+/// Time of doing `step` so many times.
+fn repeat<E>(times: u64, mut step: impl FnMut() -> Result<(), E>) -> Result<Duration>
+where
+    anyhow::Error: From<E>,
+{
+    time(|| Ok((0..times).try_for_each(|_| step())?))
 }
