@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const FILES: usize = 3;
 const RECORD: usize = 5_000;
-const CHILD: &str = "CLIO_CRASH_CHILD";
+const CHILD: &str = "CRASH_TEST_STORE";
 
 fn rounds() -> u64 {
     if std::env::var_os("CLIO_TEST_FULL").is_some() { 1000 } else { 200 }

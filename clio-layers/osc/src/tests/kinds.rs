@@ -195,10 +195,25 @@ fn an_object_that_goes_takes_its_locks_and_credit_along() {
     file.write_at(&c.env, &[1; 100_000], 0).expect("write");
     // As for a file that was removed: its data is of no use any more.
     file.object().kill();
+    file.object().prune(&c.env, true).expect("prune");
     drop(file);
     assert_eq!((c.device.stats().credits.dirty(), c.device.stats().locks), (0, 0));
     assert!(target.log(Kind::Write).is_empty());
     assert_eq!(target.inner.lock_counts().granted, 0);
+    c.check();
+    c.end(&target);
+}
+
+#[test]
+fn an_object_that_is_only_evicted_is_written_out_first() {
+    let target = Setup::default().target();
+    let c = Client::new(&target, config());
+    let file = c.open(1);
+    file.write_at(&c.env, &[1; 100_000], 0).expect("write");
+    file.object().kill();
+    drop(file);
+    let written: u64 = target.log(Kind::Write).iter().map(|w| w.extent.len()).sum();
+    assert_eq!(written, 100_000);
     c.check();
     c.end(&target);
 }
