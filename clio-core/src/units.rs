@@ -190,6 +190,7 @@ impl BlockSet {
     pub const EMPTY: BlockSet = BlockSet([0; 4]);
 
     /// The blocks `range` (indices below 256).
+    #[inline]
     pub fn range(range: Range<usize>) -> Self {
         let mut words = [0u64; 4];
         for (w, word) in words.iter_mut().enumerate() {
@@ -203,6 +204,7 @@ impl BlockSet {
     }
 
     /// The blocks that the bytes `[start, end)` of the folio touch.
+    #[inline]
     pub fn touching(start: u64, end: u64) -> Self {
         if end <= start {
             return Self::EMPTY;
@@ -211,62 +213,74 @@ impl BlockSet {
     }
 
     /// The blocks that the bytes `[start, end)` of the folio cover whole.
+    #[inline]
     pub fn within(start: u64, end: u64) -> Self {
         let (s, e) = (start.div_ceil(BLOCK_SIZE) as usize, (end / BLOCK_SIZE) as usize);
         Self::range(s..e.max(s))
     }
 
     /// Whether no block is in the set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
 
     /// How many blocks are in the set.
+    #[inline]
     pub fn count(&self) -> usize {
         self.0.iter().map(|w| w.count_ones() as usize).sum()
     }
 
     /// Whether block `b` is in the set.
+    #[inline]
     pub fn contains(&self, b: usize) -> bool {
         self.0[b / 64] >> (b % 64) & 1 == 1
     }
 
     /// Adds block `b`.
+    #[inline]
     pub fn insert(&mut self, b: usize) {
         self.0[b / 64] |= 1 << (b % 64);
     }
 
     /// Takes block `b` out.
+    #[inline]
     pub fn remove(&mut self, b: usize) {
         self.0[b / 64] &= !(1 << (b % 64));
     }
 
     /// Blocks in both.
+    #[inline]
     pub fn and(self, o: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & o.0[i]))
     }
 
     /// Blocks in either.
+    #[inline]
     pub fn or(self, o: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] | o.0[i]))
     }
 
     /// Blocks in this one and not in the other.
+    #[inline]
     pub fn minus(self, o: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & !o.0[i]))
     }
 
     /// Whether every block of `o` is in this set.
+    #[inline]
     pub fn covers(self, o: Self) -> bool {
         o.minus(self).is_empty()
     }
 
     /// The blocks, lowest first.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = usize> {
         self.runs().flatten()
     }
 
     /// Maximal runs of consecutive blocks, lowest first.
+    #[inline]
     pub fn runs(self) -> impl Iterator<Item = Range<usize>> {
         let mut at = 0;
         std::iter::from_fn(move || {

@@ -144,7 +144,10 @@ fn osc_config(config: &Config) -> OscConfig {
         max_rpcs_in_flight: config.get("rpcs_in_flight") as usize,
         max_dirty_bytes: config.get("dirty_mb") << 20,
         writeback_age: Duration::from_millis(config.get("writeback_age_ms")),
+        writeback_lag: Duration::from_millis(config.get("writeback_lag_ms")),
         checksums: config.get("checksums") != 0,
+        resend_limit: config.get("resends") as u32,
+        resend_delay: Duration::from_millis(config.get("resend_ms")),
         lock_limit: config.get("lock_lru") as usize,
         ..OscConfig::default()
     }

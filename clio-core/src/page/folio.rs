@@ -283,13 +283,15 @@ impl FolioCell {
         let end = at + buf.len();
         let touched = BlockSet::touching(at as u64, end as u64);
         let full = BlockSet::within(at as u64, end as u64);
-        for b in touched.minus(full).iter() {
+        // First and last block at most. Most writes have none.
+        let ragged = touched.minus(full);
+        for b in ragged.iter() {
             let range = within_block(b, at..end);
             if state.partial.is_full_for(b, &range) {
                 return Err(WriteRefusal::Fragmented(b));
             }
         }
-        if !self.segments.cover(touched) {
+        if !self.segments.hold(at..end) {
             if !self.segments.growth(touched).and(state.in_flight()).is_empty() {
                 return Err(WriteRefusal::NotNow);
             }
@@ -300,13 +302,11 @@ impl FolioCell {
         self.change(|| {
             let mut valid = self.valid().or(full);
             let dirty = self.dirty();
-            for b in touched.minus(full).iter() {
+            for b in ragged.iter() {
                 self.dirty_part(state, &mut valid, dirty, b, within_block(b, at..end), eof);
             }
             self.copy_in(at, buf);
-            for b in full.iter() {
-                state.partial.remove(b);
-            }
+            state.partial.remove_all(full);
             self.valid.store(valid);
             self.dirty.store(dirty.or(touched));
         });
@@ -376,9 +376,7 @@ impl FolioCell {
             self.dirty.store(dirty);
             self.segments.detach(memory, valid.or(dirty).or(state.in_flight()));
         });
-        for b in blocks.iter() {
-            state.partial.remove(b);
-        }
+        state.partial.remove_all(blocks);
         state.window = state.window.minus(blocks);
     }
 

@@ -524,7 +524,7 @@ impl Page {
         state.set(blocks, PageState::Cached);
         match (rw, result) {
             (Rw::Read, Ok(())) => cell.set_valid(blocks),
-            (Rw::Write, Ok(())) => blocks.iter().for_each(|b| state.partial.remove(b)),
+            (Rw::Write, Ok(())) => state.partial.remove_all(blocks),
             (_, Err(_)) => cell.forget(&mut state, self.folio.memory(), blocks),
         }
         let mut told = SmallVec::<[(usize, Arc<SyncIo>); 2]>::new();

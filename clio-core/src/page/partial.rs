@@ -1,6 +1,6 @@
 //! Dirty byte ranges of blocks that were not written whole: what write-out sends is what was written, to the byte.
 
-use crate::units::BLOCK_SIZE;
+use crate::units::{BLOCK_SIZE, BlockSet};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -66,10 +66,11 @@ impl PartialBlocks {
         false
     }
 
-    /// Forgets the entry of `block`.
-    pub(super) fn remove(&mut self, block: usize) {
-        if let Some(i) = self.find(block) {
-            self.0.swap_remove(i);
+    /// Forgets the entries of `blocks`.
+    #[inline]
+    pub(super) fn remove_all(&mut self, blocks: BlockSet) {
+        if !self.0.is_empty() {
+            self.0.retain(|e| !blocks.contains(e.block as usize));
         }
     }
 

@@ -66,10 +66,17 @@ impl Segments {
         Some(piece.mem().slice(range.start - start..range.end.min(end) - start))
     }
 
-    /// Whether every block of `blocks` has memory.
+    /// Whether the bytes `range` of the folio all have memory.
     #[inline]
-    pub(super) fn cover(&self, blocks: BlockSet) -> bool {
-        blocks.minus(self.backed()).is_empty()
+    pub(super) fn hold(&self, range: Range<usize>) -> bool {
+        let mut at = range.start;
+        while at < range.end {
+            match self.at(at..range.end) {
+                Some(mem) => at += mem.len(),
+                None => return false,
+            }
+        }
+        true
     }
 
     /// Blocks that have memory.

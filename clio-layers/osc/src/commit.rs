@@ -61,9 +61,37 @@ impl OscDevice {
         self.counters.without_quota.fetch_add(pages.blocks() as u64, Ordering::Relaxed);
         self.arm_tick();
         if kick || self.lock_state().is_pressed() {
-            self.pump(env);
+            self.start_write_out(env);
         }
         result
+    }
+
+    /// There is an RPC's worth of dirty data: writes it out, at once or at the end of the burst.
+    fn start_write_out(self: &Arc<Self>, env: &Env) {
+        let (lag, burst) = {
+            let config = self.config.read();
+            (config.writeback_lag, config.burst_bytes())
+        };
+        {
+            let mut state = self.lock_state();
+            if !lag.is_zero() && state.slots == 0 && state.credits.dirty() <= burst && !state.is_pressed() {
+                if std::mem::replace(&mut state.lag_armed, true) {
+                    return;
+                }
+                let device = Arc::downgrade(self);
+                drop(state);
+                let armed = self.workers.after(lag, move |env| {
+                    if let Some(device) = device.upgrade() {
+                        device.lock_state().lag_armed = false;
+                        device.pump_soon(env);
+                    }
+                });
+                if armed {
+                    return;
+                }
+            }
+        }
+        self.pump_soon(env);
     }
 
     /// Size, KMS and time, before anything can be written out.

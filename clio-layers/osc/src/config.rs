@@ -14,6 +14,10 @@ pub struct OscConfig {
     pub max_dirty_bytes: u64,
     /// Dirty data is written out when it gets this old.
     pub writeback_age: Duration,
+    /// How long the write-out of a first full RPC waits for the end of the burst that it came with: the writer has the
+    /// processor and the memory for itself meanwhile. Not waited for while transfers are on their way, nor with more
+    /// than 64 MiB or a quarter of the limit dirty.
+    pub writeback_lag: Duration,
     /// How long a write waits for quota or grant before it goes out synchronously.
     pub quota_wait: Duration,
     /// Whether data carries a crc32c both ways.
@@ -30,6 +34,9 @@ pub struct OscConfig {
     pub resend_delay_max: Duration,
 }
 
+/// Bytes of the largest burst of writes.
+const BURST_BYTES: u64 = 64 << 20;
+
 impl Default for OscConfig {
     fn default() -> Self {
         Self {
@@ -37,6 +44,7 @@ impl Default for OscConfig {
             max_rpcs_in_flight: 8,
             max_dirty_bytes: 256 << 20,
             writeback_age: Duration::from_secs(5),
+            writeback_lag: Duration::from_millis(10),
             quota_wait: Duration::from_secs(5),
             checksums: true,
             lock_limit: 2000,
@@ -54,6 +62,11 @@ impl OscConfig {
         self.max_rpc_bytes = self.max_rpc_bytes.max(clio_core::units::BLOCK_SIZE).next_power_of_two();
         self.max_rpcs_in_flight = self.max_rpcs_in_flight.max(1);
         self
+    }
+
+    /// More dirty data than this isn't a burst.
+    pub(crate) fn burst_bytes(&self) -> u64 {
+        BURST_BYTES.min(self.max_dirty_bytes / 4)
     }
 
     /// Delay before resend number `attempt` (from 1).

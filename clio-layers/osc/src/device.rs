@@ -13,6 +13,7 @@ use clio_core::env::Env;
 use clio_core::error::{Errno, Error, Result};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::object::{Device, Object, ObjectBuilder};
+use clio_core::sync::atomic::AtomicBool;
 use clio_core::sync::{Condvar, OnceLock, RwLock};
 use clio_core::target::{Op, Reply, Target};
 use clio_core::units::{ClientId, Extent, TargetIndex};
@@ -34,6 +35,8 @@ pub struct OscDevice {
     pub(crate) locks: LockTable,
     pub(crate) upkeep: LockUpkeep,
     pub(crate) counters: Counters,
+    /// A worker was asked to run the engine, and has not begun.
+    pub(crate) pump_due: AtomicBool,
 }
 
 impl OscDevice {
@@ -54,6 +57,7 @@ impl OscDevice {
             locks: LockTable::new(),
             upkeep: LockUpkeep::default(),
             counters: Counters::default(),
+            pump_due: AtomicBool::new(false),
         });
         let (client, grant) = device.target.connect(Arc::new(Callbacks::new(Arc::downgrade(&device))))?;
         let _ = device.client.set(client);
@@ -214,11 +218,11 @@ impl OscDevice {
         }
     }
 
-    /// Gives grant back that an idle device doesn't need: all but what fills its RPC slots.
+    /// Gives grant back that an idle device doesn't need: all but what fills its RPC slots, and a burst.
     fn return_surplus(&self) {
         let keep = {
             let config = self.config.read();
-            config.max_rpc_bytes.saturating_mul(config.max_rpcs_in_flight as u64)
+            config.max_rpc_bytes.saturating_mul(config.max_rpcs_in_flight as u64).max(config.burst_bytes())
         };
         let bytes = {
             let mut state = self.lock_state();

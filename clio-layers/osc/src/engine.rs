@@ -6,6 +6,7 @@ use crate::staging::{ANY_ROUND, Taken};
 use crate::state::{Batch, Job, ObjectKey, State};
 use clio_core::env::Env;
 use clio_core::page::{PageList, Rw};
+use clio_core::sync::atomic::Ordering;
 use clio_core::target::Bulk;
 use clio_core::units::{BLOCK_SIZE, BlockSet, Extent};
 use std::cell::RefCell;
@@ -62,6 +63,23 @@ impl OscDevice {
                     }
                 }
             }
+        }
+    }
+
+    /// Has a worker run the engine, so that a writer goes on while its data is summed and sent. Doesn't block.
+    pub(crate) fn pump_soon(self: &Arc<Self>, env: &Env) {
+        if self.pump_due.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let device = self.clone();
+        let taken = self.workers.push(move |env| {
+            // Before the engine looks: what is staged from now on asks again.
+            device.pump_due.store(false, Ordering::Release);
+            device.pump(env);
+        });
+        if !taken {
+            self.pump_due.store(false, Ordering::Release);
+            self.pump(env);
         }
     }
 

@@ -72,6 +72,8 @@ pub(crate) struct State {
     /// Rounds of write-out.
     round: u64,
     pub(crate) tick_armed: bool,
+    /// The timer will start write-out at the end of a burst.
+    pub(crate) lag_armed: bool,
     pub(crate) closed: bool,
     /// Emptied by [`StateGuard`] when the mutex is released.
     trash: Trash,
@@ -96,6 +98,7 @@ impl State {
             waiters: 0,
             round: 1,
             tick_armed: false,
+            lag_armed: false,
             closed: false,
             trash: Trash::new(),
         }

@@ -17,7 +17,7 @@ pub struct GrantConfig {
 
 impl Default for GrantConfig {
     fn default() -> Self {
-        Self { total: 8 << 30, initial: 8 << 20, per_client: 128 << 20 }
+        Self { total: 8 << 30, initial: 64 << 20, per_client: 256 << 20 }
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) fn config() -> OscConfig {
     OscConfig {
         // Long enough never to come in a test that doesn't ask for it.
         writeback_age: Duration::from_secs(3600),
+        writeback_lag: Duration::ZERO,
         resend_delay: Duration::from_millis(1),
         ..OscConfig::default()
     }
