@@ -111,7 +111,9 @@ pub(crate) fn walk(records: Records<'_>, base: Fid, path: &[u8], last: Final) ->
             }
         }
         if name.len() > MAX_NAME_BYTES {
-            return Err(records.err(Errno::ENAMETOOLONG, "a name in the path is longer than 255 bytes"));
+            return Err(
+                records.err(Errno::ENAMETOOLONG, "a name in the path is longer than 255 bytes; use a shorter one")
+            );
         }
         let Some(entry) = records.entry(dir, &name)? else {
             records.dir(dir)?;

@@ -13,6 +13,7 @@ mod exec;
 mod mem;
 mod service;
 mod store;
+mod sums;
 mod sys;
 mod timer;
 pub mod wrap;
@@ -21,3 +22,4 @@ pub use dir::{Damage, DamageKind, DirOptions, DirStore, DirTarget, Report, SideH
 pub use mem::{MemOptions, MemStore, MemTarget};
 pub use service::{GrantConfig, GrantStats, Service, ServiceConfig};
 pub use store::{ObjectStore, Space};
+pub use sums::BulkSums;

@@ -1,5 +1,6 @@
 //! What a store of objects must be able to do; everything else a target does is in [`Service`](crate::Service).
 
+use crate::sums::BulkSums;
 use clio_core::Result;
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::target::BulkSegment;
@@ -37,8 +38,9 @@ pub trait ObjectStore: Send + Sync + Debug + 'static {
     }
 
     /// Writes `bulk`, making the object if need be, and raises its mtime to `mtime`. Durable at return if `sync`.
-    /// Returns the attributes afterwards. On error, any part of `bulk` may have been written.
-    fn write(&self, fid: Fid, bulk: &[BulkSegment], mtime: u64, sync: bool) -> Result<Attr>;
+    /// Returns the attributes afterwards. On error, any part of `bulk` may have been written. `sums` are those of
+    /// `bulk`, where the caller has them already.
+    fn write(&self, fid: Fid, bulk: &[BulkSegment], sums: Option<&BulkSums>, mtime: u64, sync: bool) -> Result<Attr>;
 
     /// Deallocates `extent`; if it ends at [`Extent::EOF`], sets the size to its start, making the object if need
     /// be. Raises mtime. Returns the attributes afterwards.

@@ -280,8 +280,11 @@ impl File {
             SeekFrom::End(by) => i128::from(self.metadata()?.len()) + i128::from(by),
         };
         let at = u64::try_from(base).ok().filter(|at| *at <= MAX_FILE_SIZE);
-        let at =
-            at.ok_or_else(|| Error::new(Errno::EINVAL, "seek", "before the start or beyond 2^63-1").on(self.fid()))?;
+        let bad = || {
+            let why = format!("position {base} is before the start or beyond 2^63 - 1; give one between");
+            Error::new(Errno::EINVAL, "seek", why).on(self.fid())
+        };
+        let at = at.ok_or_else(bad)?;
         self.inner.position.store(at, Ordering::Release);
         Ok(at)
     }

@@ -19,13 +19,17 @@ fn rounds() -> u64 {
     if std::env::var_os("CLIO_TEST_FULL").is_some() { 1000 } else { 200 }
 }
 
+fn uri(store: &Path) -> String {
+    format!("dir:{}?targets=2", store.display())
+}
+
 fn record(file: usize, n: u64) -> Vec<u8> {
     clio_tests::pattern(file as u64 * 1_000_003 + n, 0, RECORD)
 }
 
 /// The child: appends records until it is killed.
 fn child(store: &str) -> Result<(), clio::Error> {
-    let client = Client::builder(&format!("dir:{store}?targets=2")).set("writeback_age_ms", 10).connect()?;
+    let client = Client::builder(&uri(Path::new(store))).set("writeback_age_ms", 10).connect()?;
     let mut out = std::io::stdout();
     let mut files = Vec::new();
     for f in 0..FILES {
@@ -52,7 +56,8 @@ fn child(store: &str) -> Result<(), clio::Error> {
 }
 
 fn check(store: &Path, durable: &[u64; FILES], round: u64) {
-    let client = Client::open(&store.display().to_string()).unwrap_or_else(|e| panic!("round {round}: {e}"));
+    // The child may have been killed before it made the store: this makes the same one.
+    let client = Client::open(&uri(store)).unwrap_or_else(|e| panic!("round {round}: {e}"));
     for (f, records) in durable.iter().enumerate() {
         if *records == 0 {
             continue;

@@ -63,7 +63,7 @@ fn test(full: bool) -> Result<()> {
 }
 
 /// The crates with loom tests, by package.
-const LOOM: &[&str] = &["clio-core", "clio-arena"];
+const LOOM: &[&str] = &["clio-core", "clio-arena", "clio-lov", "clio-vvp", "clio-osc"];
 
 fn loom() -> Result<()> {
     let all = LOOM.iter().map(|package| {

@@ -10,7 +10,8 @@ use clio_targets::wrap::Throttled;
 use clio_targets::{MemOptions, MemTarget};
 use std::sync::Arc;
 
-const RATE: u64 = 100 << 20;
+/// Bytes a second of one target: little enough that eight of them are not limited by two processor cores.
+const RATE: u64 = 32 << 20;
 
 fn client(targets: u16) -> Result<Client> {
     let make = |i| {
@@ -21,7 +22,7 @@ fn client(targets: u16) -> Result<Client> {
 }
 
 pub fn run(report: &mut Report) -> Result<()> {
-    let each: u64 = if report.quick { 32 << 20 } else { 128 << 20 };
+    let each: u64 = if report.quick { 16 << 20 } else { 64 << 20 };
     let mut one = [0.0; 2];
     for n in [1u16, 2, 4, 8] {
         let client = client(n)?;

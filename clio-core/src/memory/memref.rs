@@ -1,6 +1,7 @@
 #![expect(unsafe_code, reason = "raw page memory; each block has its proof")]
 
 use super::copy;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -94,13 +95,19 @@ impl MemRef {
 
     /// crc32c of the bytes, continuing from `seed`. Meaningful only while nobody changes them (blocks in transfer).
     pub fn crc32c(&self, seed: u32) -> u32 {
-        let mut crc = seed;
-        let mut buf = [0u8; 4096];
-        let mut at = 0;
+        // Summed from a copy in the nearest cache: the bytes themselves may change, which a slice must not.
+        let mut buf = [MaybeUninit::<u8>::uninit(); 4096];
+        let (mut crc, mut at) = (seed, 0);
         while at < self.len {
             let n = buf.len().min(self.len - at);
-            self.read_at(at, &mut buf[..n]);
-            crc = crc32c::crc32c_append(crc, &buf[..n]);
+            let to = buf.as_mut_ptr().cast::<u8>();
+            // SAFETY: `n` bytes from `at` on are mapped by MemRef's contract; `buf` has room for `n`, which are
+            // initialised by the copy before the slice of them is made.
+            let copied = unsafe {
+                copy::copy_within(to, self.slice(at..at + n).as_ptr(), n);
+                std::slice::from_raw_parts(to, n)
+            };
+            crc = crc32c::crc32c_append(crc, copied);
             at += n;
         }
         crc

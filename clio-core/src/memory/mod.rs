@@ -2,10 +2,14 @@
 //! copied by race-tolerant kernels only: [`copy_in`], [`copy_out`], [`copy_within`], [`fill`].
 
 mod copy;
+#[cfg(clio_loom)]
+mod loom_memory;
 mod memref;
 pub mod words;
 
 pub use copy::{copy_in, copy_in_nt, copy_out, copy_within, copy_within_nt, fill};
+#[cfg(clio_loom)]
+pub use loom_memory::LoomMemory;
 pub use memref::MemRef;
 
 use std::fmt::Debug;

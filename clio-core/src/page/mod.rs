@@ -12,6 +12,8 @@ mod state;
 mod sync_io;
 mod tree;
 
+#[cfg(all(test, clio_loom))]
+mod loom_tests;
 #[cfg(all(test, not(clio_loom)))]
 mod tests;
 
@@ -31,12 +33,12 @@ use crate::io::IoId;
 use crate::memory::PageMemory;
 use crate::object::{AttrCell, Object};
 use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::target::{Bulk, BulkSegment};
 use crate::units::{BLOCK_SIZE, BlockSet, Extent, Fid, PageIndex};
 use folio::FolioCell;
 use smallvec::SmallVec;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Direction of a transfer.
@@ -122,11 +124,11 @@ impl Page {
                 // Made where no sub-object was; there is one now, and this page could never be transferred.
                 Some(page) if page.child.is_none() && object.child_of(index).is_some() => page.delete(env),
                 Some(page) => return Ok(page),
-                None => {
-                    if let Some(page) = Self::make(env, object, index)? {
-                        return Ok(page);
-                    }
-                }
+                None => match Self::make(env, object, index)? {
+                    Some(page) => return Ok(page),
+                    // Another thread was first, or is about to take the sub-page out that is in the way.
+                    None => crate::sync::thread::yield_now(),
+                },
             }
         }
     }
@@ -167,6 +169,8 @@ impl Page {
         // A sweep may have deleted the sub-page before it knew its parent.
         if page.folio.cell().lock().freeing {
             page.forget_header(env);
+            // It may also have come between the two, and taken a page out that was not in yet.
+            object.pages().remove(&page);
             return Ok(None);
         }
         Ok(Some(page))

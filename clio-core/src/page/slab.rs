@@ -8,7 +8,8 @@ use crate::sync::OnceLock;
 use std::fmt;
 use std::sync::Arc;
 
-const CHUNK: usize = 256;
+// Each cell is some thirty atomics, made anew in each run of a model.
+const CHUNK: usize = if cfg!(clio_loom) { 2 } else { 256 };
 const MAX_CHUNKS: usize = if cfg!(clio_loom) { 4 } else { 1 << 14 };
 
 /// Names a cell at a generation. A stale one is recognised.

@@ -28,9 +28,7 @@ pub(crate) fn learn(object: &Object, lvb: &Lvb, known_to: u64) {
 impl OscDevice {
     pub(crate) fn receive_grant(&self, bytes: u64) {
         if bytes > 0 {
-            let mut state = self.lock_state();
-            state.credits.receive(bytes, true);
-            self.wake(&state);
+            self.books.receive_grant(bytes);
         }
     }
 

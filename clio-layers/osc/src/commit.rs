@@ -174,24 +174,7 @@ impl OscDevice {
     /// Waits until there is credit, while there is hope, and at most until `deadline`: false if there is none. Pushes
     /// dirty data out meanwhile.
     fn wait_for_credit(self: &Arc<Self>, env: &Env, deadline: Instant) -> bool {
-        {
-            let mut state = self.lock_state();
-            if state.credits.room() > 0 {
-                return true;
-            }
-            state.quota_waiters += 1;
-        }
-        self.pump(env);
-        let mut state = self.lock_state();
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if state.credits.room() > 0 || state.credits.dirty() == 0 || left.is_zero() {
-                break;
-            }
-            state.wait(&self.changed, Some(left));
-        }
-        state.quota_waiters -= 1;
-        state.credits.room() > 0
+        self.books.wait_for_credit(deadline, || self.pump(env))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::lock_table::LockTable;
 use crate::lru::LockUpkeep;
 use crate::object::OscObject;
 use crate::staging::ObjectStage;
-use crate::state::{State, StateGuard};
+use crate::state::{Books, StateGuard};
 use crate::stats::{Counters, OscStats};
 use crate::workers::Workers;
 use clio_core::env::Env;
@@ -29,9 +29,7 @@ pub struct OscDevice {
     client: OnceLock<ClientId>,
     pub(crate) workers: Arc<Workers>,
     pub(crate) config: RwLock<OscConfig>,
-    state: RankedMutex<State>,
-    /// Something in `state` has changed.
-    pub(crate) changed: Condvar,
+    pub(crate) books: Books,
     pub(crate) locks: LockTable,
     pub(crate) upkeep: LockUpkeep,
     pub(crate) counters: Counters,
@@ -51,9 +49,8 @@ impl OscDevice {
             target,
             client: OnceLock::new(),
             workers,
-            state: RankedMutex::new(LockRank::Staging, State::new(config.max_dirty_bytes)),
+            books: Books::new(config.max_dirty_bytes),
             config: RwLock::new(config),
-            changed: Condvar::new(),
             locks: LockTable::new(),
             upkeep: LockUpkeep::default(),
             counters: Counters::default(),
@@ -67,7 +64,7 @@ impl OscDevice {
 
     /// Takes the device's mutex.
     pub(crate) fn lock_state(&self) -> StateGuard<'_> {
-        StateGuard::new(self.state.lock())
+        self.books.lock()
     }
 
     /// Index of the target in its store.
@@ -177,7 +174,7 @@ impl OscDevice {
         {
             let mut state = self.lock_state();
             while !state.is_quiet() {
-                state.wait(&self.changed, None);
+                self.books.wait(&mut state, None);
             }
         }
         first = first.and(self.call(Op::Disconnect).map(|_| ()));

@@ -72,7 +72,7 @@ impl OscDevice {
             return;
         }
         let device = self.clone();
-        let taken = self.workers.push(move |env| {
+        let taken = self.workers.push_quick(move |env| {
             // Before the engine looks: what is staged from now on asks again.
             device.pump_due.store(false, Ordering::Release);
             device.pump(env);
@@ -149,9 +149,7 @@ impl OscDevice {
 
     /// Wakes those who wait for something to change.
     pub(crate) fn wake(&self, state: &State) {
-        if state.waiters > 0 {
-            self.changed.notify_all();
-        }
+        self.books.wake(state);
     }
 
     /// Puts an RPC in the queue: of those that go at once, or of those that wait for a slot.
@@ -174,7 +172,7 @@ impl OscDevice {
                     None if !moving => return,
                     None if (hot && state.heat(key, range)) || !state.hot.is_empty() => None,
                     None => {
-                        state.wait(&self.changed, None);
+                        self.books.wait(&mut state, None);
                         continue;
                     }
                     batch => batch,
@@ -189,21 +187,12 @@ impl OscDevice {
 
     /// Waits until nothing of `range` is between the staging area and the target. Blocks.
     pub(crate) fn wait_moving(&self, key: ObjectKey, range: Extent) {
-        let mut state = self.lock_state();
-        while state.objects.get(&key).is_some_and(|s| s.is_moving(range)) {
-            state.wait(&self.changed, None);
-        }
+        self.books.wait_moving(key, range);
     }
 
     /// Drops what is dirty of `range`, without writing it. In flight it may be, and stays.
     pub(crate) fn drop_dirty(&self, env: &Env, key: ObjectKey, range: Extent) -> bool {
-        let dropped = {
-            let mut state = self.lock_state();
-            let dropped = state.drop_staged(key, range);
-            self.wake(&state);
-            dropped
-        };
-        forget(env, &dropped)
+        forget(env, &self.books.drop_staged(key, range))
     }
 }
 

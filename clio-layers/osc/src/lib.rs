@@ -40,7 +40,7 @@ mod stats;
 mod submit;
 mod workers;
 
-#[cfg(test)]
+#[cfg(all(test, not(clio_loom)))]
 mod tests;
 
 pub use config::OscConfig;

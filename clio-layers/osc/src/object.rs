@@ -86,8 +86,6 @@ impl ObjectSlice for OscObject {
         self.device.drop_dirty(env, self.key, Extent::WHOLE);
         object.locks().cancel_all(env);
         self.device.wait_moving(self.key, Extent::WHOLE);
-        let mut state = self.device.lock_state();
-        state.remove_object(self.key);
-        self.device.wake(&state);
+        self.device.books.remove_object(self.key);
     }
 }

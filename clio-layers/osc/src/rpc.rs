@@ -2,7 +2,7 @@
 
 use crate::device::OscDevice;
 use crate::staging::LockTag;
-use crate::state::ObjectKey;
+use crate::state::{ObjectKey, Over};
 use crate::stats::bump;
 use clio_core::attr::AttrMask;
 use clio_core::env::{Env, EnvTags};
@@ -217,25 +217,17 @@ impl OscDevice {
             }
             Owner::Direct(sync) => Some(sync),
         };
-        {
-            let mut state = self.lock_state();
-            if let Some(stage) = state.objects.get_mut(&key).filter(|_| rw == Rw::Write) {
-                stage.sick = outcome.is_err() && (latches || stage.sick);
-            }
-            if let Some(token) = token {
-                state.end_token(key, token, outcome.is_ok());
-            }
-            let valid = state.epoch == epoch;
-            state.credits.receive(grant, valid);
-            state.on_their_way -= 1;
-            state.slots -= usize::from(slot);
-            self.wake(&state);
-        }
+        self.books.settle(&Over { key, rw, token, epoch, slot, latches, arrived: outcome.is_ok(), grant });
         // After the device's books are in order: the waiter may look at them, or go.
         if let Some(sync) = sync {
             sync.note(1, &outcome);
         }
-        self.pump(&env);
+        if rw == Rw::Write && slot {
+            // The target's thread is not for summing the next one.
+            self.pump_soon(&env);
+        } else {
+            self.pump(&env);
+        }
     }
 
     /// What the caller is told: a write under a lock that is gone comes of an eviction, heard of or not yet.

@@ -2,10 +2,14 @@
 //!
 //! The mutex is never held across a call to a page, a lock or a target.
 
+mod books;
 mod guard;
+#[cfg(all(test, clio_loom))]
+mod loom_tests;
 mod pick;
 mod stage;
 
+pub(crate) use books::{Books, Over};
 pub(crate) use guard::StateGuard;
 
 use crate::credit::Credits;

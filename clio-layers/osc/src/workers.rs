@@ -1,8 +1,8 @@
 //! Threads of a client for what must not be done where it is learnt of: cancelling locks after a blocking AST, and
 //! things that are due later.
 //!
-//! Jobs of the pool may block. What the timer runs may not: a job of the pool may wait for a write that the timer has
-//! to send again.
+//! Jobs of the pool may block. What the engine's threads and the timer run may not: a job of the pool may wait for a
+//! write that they have to send.
 
 use clio_core::env::{Env, EnvTags};
 use clio_core::lockrank::{LockRank, RankedMutex};
@@ -13,6 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 type Job = Box<dyn FnOnce(&Env) + Send>;
+
+/// Most threads that form and send RPCs.
+const ENGINE_THREADS: usize = 4;
 
 struct Timed {
     due: Instant,
@@ -41,23 +44,39 @@ impl Ord for Timed {
     }
 }
 
+/// Jobs of one kind, and the threads that are there for them.
+#[derive(Default)]
+struct Lane {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    threads: usize,
+}
+
+/// Which lane a job goes to.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// May block.
+    Blocking = 0,
+    /// Doesn't block: it moves data that others may wait for.
+    Engine = 1,
+}
+
 #[derive(Default)]
 struct Queues {
-    jobs: VecDeque<Job>,
+    lanes: [Lane; 2],
     timed: BinaryHeap<Timed>,
     numbers: u64,
-    idle: usize,
     threads: Vec<thread::JoinHandle<()>>,
-    workers: usize,
     timer_runs: bool,
     stopping: bool,
 }
 
 struct Shared {
     queues: RankedMutex<Queues>,
-    work: Condvar,
+    work: [Condvar; 2],
     timer: Condvar,
-    limit: usize,
+    /// Most threads of each lane.
+    limits: [usize; 2],
 }
 
 /// A pool of threads, and one that does things later, started at first use. Shared by the devices of a client.
@@ -66,14 +85,16 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// A pool of at most `threads` threads (at least one) that block, and one for the timer. None runs yet.
+    /// A pool of at most `threads` threads (at least one) that block, a few that don't, and one for the timer. None
+    /// runs yet.
     pub fn new(threads: usize) -> Arc<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Arc::new(Self {
             shared: Arc::new(Shared {
                 queues: RankedMutex::new(LockRank::Work, Queues::default()),
-                work: Condvar::new(),
+                work: [Condvar::new(), Condvar::new()],
                 timer: Condvar::new(),
-                limit: threads.max(1),
+                limits: [threads.max(1), cores.clamp(1, ENGINE_THREADS)],
             }),
         })
     }
@@ -81,18 +102,28 @@ impl Workers {
     /// Has a thread of the pool run `job`, which may block. Doesn't block itself; may be called in a completion or an
     /// AST. False, and the job is dropped, if the pool is shut down.
     pub fn push(&self, job: impl FnOnce(&Env) + Send + 'static) -> bool {
+        self.push_to(Kind::Blocking, Box::new(job))
+    }
+
+    /// As [`Workers::push`], for a job that doesn't block: however many block, it is run.
+    pub fn push_quick(&self, job: impl FnOnce(&Env) + Send + 'static) -> bool {
+        self.push_to(Kind::Engine, Box::new(job))
+    }
+
+    fn push_to(&self, kind: Kind, job: Job) -> bool {
         let mut queues = self.shared.queues.lock();
         if queues.stopping {
             return false;
         }
-        queues.jobs.push_back(Box::new(job));
-        if queues.idle < queues.jobs.len() && queues.workers < self.shared.limit {
-            queues.workers += 1;
+        let lane = &mut queues.lanes[kind as usize];
+        lane.jobs.push_back(job);
+        if lane.idle < lane.jobs.len() && lane.threads < self.shared.limits[kind as usize] {
+            lane.threads += 1;
             let shared = self.shared.clone();
-            queues.threads.push(thread::spawn(move || shared.run_worker()));
+            queues.threads.push(thread::spawn(move || shared.run_worker(kind)));
         }
         drop(queues);
-        self.shared.work.notify_one();
+        self.shared.work[kind as usize].notify_one();
         true
     }
 
@@ -134,7 +165,7 @@ impl Workers {
         let threads = std::mem::take(&mut queues.threads);
         drop(queues);
         drop(dropped);
-        self.shared.work.notify_all();
+        self.shared.work.iter().for_each(Condvar::notify_all);
         self.shared.timer.notify_all();
         threads
     }
@@ -149,24 +180,25 @@ impl Drop for Workers {
 
 impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workers").field("limit", &self.shared.limit).finish_non_exhaustive()
+        f.debug_struct("Workers").field("limits", &self.shared.limits).finish_non_exhaustive()
     }
 }
 
 impl Shared {
-    fn run_worker(&self) {
+    fn run_worker(&self, kind: Kind) {
+        let lane = kind as usize;
         let mut queues = self.queues.lock();
         loop {
-            if let Some(job) = queues.jobs.pop_front() {
+            if let Some(job) = queues.lanes[lane].jobs.pop_front() {
                 drop(queues);
                 job(&Env::get(EnvTags::WORK));
                 queues = self.queues.lock();
             } else if queues.stopping {
                 return;
             } else {
-                queues.idle += 1;
-                queues = queues.wait(&self.work);
-                queues.idle -= 1;
+                queues.lanes[lane].idle += 1;
+                queues = queues.wait(&self.work[lane]);
+                queues.lanes[lane].idle -= 1;
             }
         }
     }

@@ -2,8 +2,9 @@
 //! data changes, so that a kill in between leaves nothing that looks damaged.
 
 use super::format::SideHeader;
-use super::object::{BLOCK, OpenObject, advance, pieces};
+use super::object::{BLOCK, OpenObject, advance};
 use super::side::{Sum, read_padded};
+use crate::sums::{BulkSums, pieces};
 use crate::{bulk, sys};
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::memory::MemRef;
@@ -32,8 +33,8 @@ impl OpenObject {
     }
 
     /// Writes `bulk`. On error, any part of it may have been written; the checksums fit what there is.
-    pub(super) fn write(&mut self, bulk: &[BulkSegment], mtime: u64) -> Result<()> {
-        let sums = self.sums_of(bulk)?;
+    pub(super) fn write(&mut self, bulk: &[BulkSegment], sums: Option<&BulkSums>, mtime: u64) -> Result<()> {
+        let sums = self.sums_of(bulk, sums.map_or(&[], BulkSums::pieces))?;
         if !sums.is_empty() {
             self.before_change()?;
             let written = self.side.update(&sums).map_err(self.io("write")).and_then(|()| self.write_runs(bulk));
@@ -47,17 +48,19 @@ impl OpenObject {
         Ok(())
     }
 
-    /// The checksums that the blocks will have once `bulk` is written, ascending.
-    fn sums_of(&self, bulk: &[BulkSegment]) -> Result<Vec<(u64, Sum)>> {
+    /// The checksums that the blocks will have once `bulk` is written, ascending. `known` are those of its pieces, or
+    /// nothing.
+    fn sums_of(&self, bulk: &[BulkSegment], known: &[u32]) -> Result<Vec<(u64, Sum)>> {
         let mut sums = Vec::with_capacity(bulk.iter().map(|s| s.mem.len() / BLOCK + 2).sum());
         // A block of which only parts are written, as it will be.
         let mut part: Option<(u64, [u8; BLOCK])> = None;
-        for piece in bulk.iter().flat_map(pieces) {
+        for (n, piece) in bulk.iter().flat_map(pieces).enumerate() {
             if let Some((block, bytes)) = part.take_if(|(block, _)| *block != piece.block) {
                 sums.push((block, Sum::of(&bytes)));
             }
             if piece.mem.len() == BLOCK {
-                sums.push((piece.block, Sum::from_crc(piece.mem.crc32c(0), BLOCK)));
+                let crc = known.get(n).copied().unwrap_or_else(|| piece.mem.crc32c(0));
+                sums.push((piece.block, Sum::from_crc(crc, BLOCK)));
                 continue;
             }
             if part.is_none() {

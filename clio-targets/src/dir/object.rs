@@ -2,6 +2,7 @@
 
 use super::format::SideHeader;
 use super::side::{Entry, SideFile, Sum, read_padded};
+use crate::sums::pieces;
 use crate::{bulk, sys};
 use clio_core::attr::Attr;
 use clio_core::memory::MemRef;
@@ -34,29 +35,6 @@ pub(super) struct OpenObject {
     pub(super) changes: u64,
     /// Blocks whose checksums were computed anew when the object was opened, after a crash.
     pub(super) unjudged: u64,
-}
-
-/// Where bytes are in the object, in what block, and the memory for them.
-pub(super) struct Piece {
-    pub(super) block: u64,
-    /// First byte within the block.
-    pub(super) from: usize,
-    pub(super) mem: MemRef,
-}
-
-/// Splits a segment at block boundaries.
-pub(super) fn pieces(seg: &BulkSegment) -> impl Iterator<Item = Piece> + '_ {
-    let end = seg.extent().end;
-    let mut at = seg.offset;
-    std::iter::from_fn(move || {
-        (at < end).then(|| {
-            let (block, from) = (at / BLOCK_SIZE, (at % BLOCK_SIZE) as usize);
-            let n = (BLOCK - from).min((end - at) as usize);
-            let start = (at - seg.offset) as usize;
-            at += n as u64;
-            Piece { block, from, mem: seg.mem.slice(start..start + n) }
-        })
-    })
 }
 
 impl OpenObject {

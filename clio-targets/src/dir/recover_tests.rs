@@ -26,7 +26,7 @@ impl Rig {
         let intent = Intent::open(tempfile::tempfile().unwrap()).unwrap();
         let mut object = super::create(root.path(), FID, &intent).unwrap();
         let buffer = Buffer::new(&pattern(1, SIZE as usize));
-        object.write(&[buffer.segment(0, SIZE as usize, 0)], 1).unwrap();
+        object.write(&[buffer.segment(0, SIZE as usize, 0)], None, 1).unwrap();
         object.set_clean().unwrap();
         (Self { root, intent }, object)
     }
@@ -50,7 +50,7 @@ fn changes_are_marked_until_they_are_clean() {
     let (rig, mut object) = Rig::new();
     assert!(!rig.header_on_disk().dirty);
     let buffer = Buffer::new(b"new");
-    object.write(&[buffer.segment(0, 3, BLOCK_SIZE)], 1).unwrap();
+    object.write(&[buffer.segment(0, 3, BLOCK_SIZE)], None, 1).unwrap();
     object.punch(Extent::new(3 * BLOCK_SIZE, 4 * BLOCK_SIZE), 1).unwrap();
     assert!(rig.header_on_disk().dirty);
     assert_eq!(object.side.marked_blocks(0, 100).unwrap(), [1, 3]);
@@ -133,7 +133,7 @@ fn no_data_changes_before_the_side_file_says_so() {
     object.dirty = true;
     assert!(object.punch(Extent::new(5000, Extent::EOF), 1).is_err());
     let buffer = Buffer::new(b"new");
-    assert!(object.write(&[buffer.segment(0, 3, 0)], 1).is_err());
+    assert!(object.write(&[buffer.segment(0, 3, 0)], None, 1).is_err());
     assert_eq!(object.data.metadata().unwrap().len(), SIZE);
     let mut start = [0; 3];
     object.data.read_exact_at(&mut start, 0).unwrap();

@@ -4,6 +4,7 @@ use super::object::OpenObject;
 use super::table::Slot;
 use super::{DirStore, layout};
 use crate::store::{ObjectStore, Space};
+use crate::sums::BulkSums;
 use crate::{bulk, sys};
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::atomic::Ordering;
@@ -68,9 +69,9 @@ impl ObjectStore for DirStore {
         }
     }
 
-    fn write(&self, fid: Fid, bulk: &[BulkSegment], mtime: u64, sync: bool) -> Result<Attr> {
+    fn write(&self, fid: Fid, bulk: &[BulkSegment], sums: Option<&BulkSums>, mtime: u64, sync: bool) -> Result<Attr> {
         let attr = self.with_made(fid, |object| {
-            object.write(bulk, mtime)?;
+            object.write(bulk, sums, mtime)?;
             object.attr()
         })?;
         if sync {

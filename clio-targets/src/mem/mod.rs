@@ -5,6 +5,7 @@ mod object;
 use crate::bulk;
 use crate::service::{Service, ServiceConfig};
 use crate::store::{ObjectStore, Space};
+use crate::sums::BulkSums;
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::RwLock;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
@@ -123,7 +124,7 @@ impl ObjectStore for MemStore {
         Ok(object.attr().size)
     }
 
-    fn write(&self, fid: Fid, bulk: &[BulkSegment], mtime: u64, _sync: bool) -> Result<Attr> {
+    fn write(&self, fid: Fid, bulk: &[BulkSegment], _sums: Option<&BulkSums>, mtime: u64, _sync: bool) -> Result<Attr> {
         self.with(fid, |object| {
             self.reserve(object.growth(bulk)).map_err(|e| e.on(fid))?;
             object.write(bulk, mtime);

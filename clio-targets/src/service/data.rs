@@ -4,6 +4,7 @@ use super::Core;
 use super::state::SERVER;
 use crate::bulk;
 use crate::store::ObjectStore;
+use crate::sums::BulkSums;
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::target::{Bulk, Completion, DlmHandle, LockMode, Reply};
 use clio_core::units::{ClientId, Extent, Fid, MAX_FILE_SIZE};
@@ -187,14 +188,16 @@ impl<S: ObjectStore> Core<S> {
     }
 
     fn store_write(&self, write: &Write) -> Result<Attr> {
-        if let Some(sent) = write.checksum {
-            let found = bulk::crc32c(&write.bulk);
+        // One pass over the data serves the check of its transfer and the store's own checksums.
+        let sums = write.checksum.map(|sent| (sent, BulkSums::of(&write.bulk)));
+        if let Some((sent, sums)) = &sums {
+            let (sent, found) = (*sent, sums.total());
             if found != sent {
                 let text = format!("the data has crc32c {found:#010x}, but was sent with {sent:#010x}; send it again");
                 return Err(Error::new(Errno::EBADMSG, "write", text).on(write.fid));
             }
         }
-        self.store.write(write.fid, &write.bulk, write.mtime, write.sync)
+        self.store.write(write.fid, &write.bulk, sums.as_ref().map(|(_, s)| s), write.mtime, write.sync)
     }
 
     /// Attributes to the lock manager first, then grant, then the reply.

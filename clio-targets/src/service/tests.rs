@@ -2,7 +2,7 @@
 
 use super::{Service, ServiceConfig};
 use crate::conformance::{Ast, Client};
-use crate::{MemStore, ObjectStore, Space};
+use crate::{BulkSums, MemStore, ObjectStore, Space};
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::atomic::{AtomicBool, Ordering};
 use clio_core::sync::{Condvar, Mutex};
@@ -72,9 +72,9 @@ impl ObjectStore for Gated {
     fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<u64> {
         self.inner.read(fid, bulk)
     }
-    fn write(&self, fid: Fid, bulk: &[BulkSegment], mtime: u64, sync: bool) -> Result<Attr> {
+    fn write(&self, fid: Fid, bulk: &[BulkSegment], sums: Option<&BulkSums>, mtime: u64, sync: bool) -> Result<Attr> {
         self.writes.pass();
-        self.inner.write(fid, bulk, mtime, sync)
+        self.inner.write(fid, bulk, sums, mtime, sync)
     }
     fn punch(&self, fid: Fid, extent: Extent, mtime: u64) -> Result<Attr> {
         self.inner.punch(fid, extent, mtime)

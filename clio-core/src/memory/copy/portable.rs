@@ -1,5 +1,7 @@
 //! The kernels in relaxed atomics: for other architectures, and for the checkers, which see every access.
 //!
+//! Under loom, some words of page memory are the checker's own: see `loom_memory.rs`.
+//!
 //! Bytes on the caller's side (a Rust slice) are accessed plainly, bytes of page memory atomically.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -9,6 +11,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 /// # Safety
 /// `p` is mapped.
 unsafe fn load(p: *const u8) -> u8 {
+    #[cfg(clio_loom)]
+    refuse_part(p);
     // SAFETY: mapped by contract, and every byte is aligned for an AtomicU8.
     unsafe { AtomicU8::from_ptr(p.cast_mut()) }.load(Relaxed)
 }
@@ -18,6 +22,8 @@ unsafe fn load(p: *const u8) -> u8 {
 /// # Safety
 /// `p` is mapped and writable.
 unsafe fn store(p: *mut u8, v: u8) {
+    #[cfg(clio_loom)]
+    refuse_part(p);
     // SAFETY: mapped by contract, and every byte is aligned for an AtomicU8.
     unsafe { AtomicU8::from_ptr(p) }.store(v, Relaxed)
 }
@@ -27,6 +33,10 @@ unsafe fn store(p: *mut u8, v: u8) {
 /// # Safety
 /// `p` is mapped for eight bytes and aligned to eight.
 unsafe fn load_word(p: *const u8) -> u64 {
+    #[cfg(clio_loom)]
+    if let Some(word) = crate::memory::loom_memory::word(p) {
+        return word.load(Relaxed);
+    }
     // SAFETY: by this function's contract.
     unsafe { AtomicU64::from_ptr(p.cast_mut().cast()) }.load(Relaxed)
 }
@@ -36,8 +46,18 @@ unsafe fn load_word(p: *const u8) -> u64 {
 /// # Safety
 /// `p` is mapped and writable for eight bytes and aligned to eight.
 unsafe fn store_word(p: *mut u8, v: u64) {
+    #[cfg(clio_loom)]
+    if let Some(word) = crate::memory::loom_memory::word(p) {
+        return word.store(v, Relaxed);
+    }
     // SAFETY: by this function's contract.
     unsafe { AtomicU64::from_ptr(p.cast()) }.store(v, Relaxed)
+}
+
+/// A model that copies a part of a word that loom sees would check nothing.
+#[cfg(clio_loom)]
+fn refuse_part(p: *const u8) {
+    assert!(crate::memory::loom_memory::word(p.map_addr(|a| a & !7)).is_none(), "a copy of a part of a word");
 }
 
 /// Calls `byte` and `word` so that together they cover `0..len` once, `word` with offsets at which `page + offset`

@@ -231,7 +231,8 @@ impl VvpIo {
 /// `EINVAL`.
 pub(crate) fn check_offset(op: &'static str, offset: u64) -> Result<()> {
     if offset > MAX_FILE_SIZE {
-        return Err(Error::new(Errno::EINVAL, op, "the offset is beyond 2^63 - 1, the largest there is"));
+        let why = format!("offset {offset} is beyond 2^63 - 1, the largest there is; give a smaller one");
+        return Err(Error::new(Errno::EINVAL, op, why));
     }
     Ok(())
 }
@@ -243,7 +244,8 @@ pub(crate) fn check_offset(op: &'static str, offset: u64) -> Result<()> {
 pub(crate) fn writable(offset: u64, count: u64) -> Result<u64> {
     let room = MAX_FILE_SIZE.saturating_sub(offset);
     if room == 0 && count > 0 {
-        return Err(Error::new(Errno::EFBIG, "write", "files end at 2^63 - 1 bytes"));
+        let why = "files end at 2^63 - 1 bytes, and nothing can be written there; write at a smaller offset";
+        return Err(Error::new(Errno::EFBIG, "write", why));
     }
     Ok(count.min(room))
 }
