@@ -6,6 +6,7 @@ use clio_core::units::{Fid, TargetIndex};
 use clio_core::{Errno, Result};
 use clio_lov::layout::FileLayout;
 use clio_namespace::{Kind, Namespace};
+use clio_targets::ObjectStore;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -140,6 +141,7 @@ impl Client {
         let store = self.inner().store().clone();
         for (at, dir) in store.dirs().iter().enumerate() {
             let index = TargetIndex(at as u16);
+            let mut stored = BTreeSet::new();
             for object in dir.store().objects() {
                 let fid = match object {
                     Ok(fid) => fid,
@@ -149,6 +151,7 @@ impl Client {
                     }
                 };
                 report.objects += 1;
+                stored.insert(fid);
                 if !owned.contains(index, fid) {
                     let what = format!("target {at}: object {fid} belongs to no file");
                     if !repair {
@@ -168,6 +171,12 @@ impl Client {
                     report
                         .findings
                         .push(format!("target {at}: object {fid} at byte {}: {}", damage.offset, damage.detail));
+                }
+            }
+            // Most were never written. Of one that was, and whose data is gone, there is a trace.
+            for fid in owned.stripes.get(&index).into_iter().flatten().filter(|fid| !stored.contains(fid)) {
+                if let Err(e) = dir.store().getattr(*fid) {
+                    report.findings.push(format!("target {at}: {e}"));
                 }
             }
         }

@@ -99,13 +99,18 @@ impl File {
     /// # Errors
     /// As [`File::read_at`]; `ENODATA` if the file ends before.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        match self.read_at(buf, offset)? {
-            n if n == buf.len() => Ok(()),
-            n => {
-                let why = format!("the file ends {} bytes short", buf.len() - n);
-                Err(Error::new(Errno::ENODATA, "read", why).on(self.fid()))
+        let mut done = 0;
+        while done < buf.len() {
+            // A short result may come before an error, which only the next read tells.
+            match self.read_at(&mut buf[done..], offset.saturating_add(done as u64))? {
+                0 => {
+                    let why = format!("the file ends {} bytes short", buf.len() - done);
+                    return Err(Error::new(Errno::ENODATA, "read", why).on(self.fid()));
+                }
+                n => done += n,
             }
         }
+        Ok(())
     }
 
     /// Writes at `offset` (at the end of file, if opened for append). Returns how many bytes; fewer than given only

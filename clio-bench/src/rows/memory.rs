@@ -1,7 +1,7 @@
 //! Memory that many small cached files take.
 
 use crate::measure::{Figure, Report};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clio::Client;
 
 fn resident_bytes() -> Result<u64> {
@@ -16,14 +16,17 @@ pub fn run(report: &mut Report) -> Result<()> {
     for n in 0..files {
         client.create(format!("/f{n}"))?.write_all_at(&[n as u8; 4096], 0)?;
     }
-    // The store's own copy of the data, and its names, are not the cache's.
+    // The store's own copy of the data, and its names, are not the cache's: a second client has nothing but that.
     client.sync()?;
     client.drop_caches()?;
+    let reader = client.second_client()?;
     let before = resident_bytes()?;
     let mut buf = [0; 4096];
     for n in 0..files {
-        client.open_file(format!("/f{n}"))?.read_exact_at(&mut buf, 0)?;
+        reader.open_file(format!("/f{n}"))?.read_exact_at(&mut buf, 0)?;
     }
+    let folios = reader.stats().cache.folios;
+    ensure!(folios == files, "only {folios} of {files} files are cached");
     let used = resident_bytes()?.saturating_sub(before);
     let each = used as f64 / files as f64;
     let note = format!("{files} files of 4 KiB; {:.2} GiB for 100,000", each * 1e5 / (1u64 << 30) as f64);

@@ -16,7 +16,7 @@ fn config_says_where_each_value_came_from() {
         ("cache_mb", 64, path),
         ("rpc_kb", 256, "CLIO_RPC_KB"),
         ("dirty_mb", 9, "given"),
-        ("lock_lru", 2000, "default"),
+        ("lock_lru", 100_000, "default"),
     ] {
         let s = of(name);
         assert_eq!((&s["value"], &s["source"]), (&value.into(), &source.into()), "{name}");

@@ -47,7 +47,7 @@ impl Default for OscConfig {
             writeback_lag: Duration::from_millis(10),
             quota_wait: Duration::from_secs(5),
             checksums: true,
-            lock_limit: 2000,
+            lock_limit: 100_000,
             lock_age: Duration::from_secs(3900),
             resend_limit: 10,
             resend_delay: Duration::from_millis(20),

@@ -7,7 +7,7 @@ use clio_core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-/// How many more locks go than must, so that not every new lock costs a scan.
+/// How many more locks go than must, at least, so that not every new lock costs a scan; a sixteenth of a large limit.
 const SPARE: usize = 16;
 
 /// What is scheduled.
@@ -43,7 +43,7 @@ impl OscDevice {
         }
         let mut idle: Vec<_> = self.locks.all().into_iter().filter(is_idle).map(|l| (l.last_used(), l)).collect();
         idle.sort_by_key(|(used, lock)| (*used, lock.id()));
-        let spare = SPARE.min(limit / 4);
+        let spare = SPARE.min(limit / 4).max(limit / 16);
         let worthless = idle.iter().map(|(_, l)| l).filter(|l| l.weigh(env) == 0);
         for lock in worthless.take(surplus + spare) {
             lock.cancel(env);

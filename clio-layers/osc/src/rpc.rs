@@ -137,9 +137,11 @@ impl OscDevice {
 
     /// The target has answered. Called by any thread; doesn't block.
     fn answered(self: &Arc<Self>, mut rpc: Box<Rpc>, result: Result<Reply>) {
+        // Data that is damaged where it is stored is so the next time, too.
+        let at_rest = rpc.rw == Rw::Read && matches!(&result, Err(e) if e.errno() == Errno::EBADMSG);
         let result = result.and_then(|reply| self.verify(&rpc, reply));
         if let Err(e) = &result {
-            if e.errno() == Errno::EBADMSG {
+            if e.errno() == Errno::EBADMSG && !at_rest {
                 bump(&self.counters.checksum_errors);
             }
             let (limit, delay) = {
@@ -147,7 +149,7 @@ impl OscDevice {
                 (config.resend_limit, config.delay(rpc.attempts + 1))
             };
             let evicted = self.lock_state().epoch != rpc.epoch;
-            if is_transient(e) && !evicted && rpc.attempts < limit {
+            if is_transient(e) && !at_rest && !evicted && rpc.attempts < limit {
                 rpc.attempts += 1;
                 bump(&self.counters.resends);
                 tracing::debug!(target: "clio::osc", fid = %rpc.object.fid(), error = %e, attempt = rpc.attempts, "resend");

@@ -18,6 +18,11 @@ impl OpenObject {
     /// To be called before any change of data.
     fn before_change(&mut self) -> Result<()> {
         self.changes += 1;
+        self.set_dirty()
+    }
+
+    /// Says that the object is being changed: what a kill leaves of it is nobody's damage.
+    pub(super) fn set_dirty(&mut self) -> Result<()> {
         if !self.dirty {
             self.dirty = true;
             let written = self.write_header();

@@ -32,7 +32,7 @@ pub(super) fn open(root: &Path, fid: Fid, intent: &Intent) -> Result<Option<Open
     let fail = |e| Error::from_io("open", e).on(fid);
     let data = match read_write().open(layout::data(root, fid)) {
         Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => return without_data(root, fid, intent).map(|()| None),
         Err(e) => return Err(fail(e)),
     };
     let side = match read_write().open(layout::side(root, fid)) {
@@ -73,6 +73,23 @@ pub(super) fn open(root: &Path, fid: Fid, intent: &Intent) -> Result<Option<Open
         return Err(object.damaged("open", header.attr.size, "the file is longer than it should be"));
     }
     Ok(Some(object))
+}
+
+/// There is no data file. Nor is there an object, unless a checksum file says that there was one, whole: half of a new
+/// one, or of one that is being removed, says nothing of the kind.
+///
+/// # Errors
+/// `EBADMSG` if the data has been lost.
+fn without_data(root: &Path, fid: Fid, intent: &Intent) -> Result<()> {
+    let Ok(file) = read_write().open(layout::side(root, fid)) else { return Ok(()) };
+    let bytes = SideFile::new(file).read_header().map_err(|e| Error::from_io("open", e).on(fid))?;
+    match SideHeader::decode(&bytes) {
+        Ok(h) if h.fid == fid && !h.dirty && h.attr.size > 0 && !intent.suspects(fid, h.epoch) => {
+            let text = "the object's data file is missing; restore both from a copy";
+            Err(Error::new(Errno::EBADMSG, "open", text).on(fid))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes an object, which must not exist.

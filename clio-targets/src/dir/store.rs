@@ -38,7 +38,10 @@ impl ObjectStore for DirStore {
         if !exists {
             return Err(Error::new(Errno::ENOENT, "destroy", "no such object").on(fid));
         }
-        // The data first: a side file alone means nothing.
+        // The data first: a side file that says that its object is being changed means nothing alone.
+        if let Slot::Open(object) = &mut *slot {
+            object.set_dirty()?;
+        }
         *slot = Slot::Unknown;
         self.remove(layout::data(&self.root, fid), fid)?;
         self.remove(layout::side(&self.root, fid), fid)?;

@@ -59,6 +59,10 @@ impl Store {
     }
 
     fn in_folder(path: &Path, targets: Option<u16>, config: &Config) -> Result<Store> {
+        if path.exists() && !path.is_dir() {
+            let why = "this is a file, and a store is a folder; give the path of a folder, or of none yet";
+            return Err(Error::new(Errno::ENOTDIR, "open", why));
+        }
         let header = StoreHeader::read(path)?;
         if header.is_none() {
             check_is_fresh(path)?;
@@ -87,6 +91,10 @@ impl Store {
             DirTarget::open(target_path(path, i), &options).map(Arc::new)
         };
         let dirs = (0..count).map(open).collect::<Result<Vec<_>>>()?;
+        if header.is_some() && !path.join("namespace").is_dir() {
+            let why = "the store's names are gone: its folder 'namespace' is missing; restore that from a copy";
+            return Err(Error::new(Errno::ENOENT, "open", why));
+        }
         let namespace = Namespace::open(&path.join("namespace"), &root(), crate::clock::now())?;
         if header.is_none() {
             namespace.sync()?;
