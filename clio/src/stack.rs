@@ -13,11 +13,13 @@ use clio_core::units::Fid;
 use clio_lov::LovDevice;
 use clio_osc::{OscConfig, OscDevice, Workers};
 use clio_vvp::{PageCache, VvpConfig, VvpDevice};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Threads of a client that answer blocking ASTs and write old data out.
 const WORKERS: usize = 2;
+/// Names changed are durable after this at the latest, if the machine crashes.
+const NAMES_SYNC_PERIOD: Duration = Duration::from_secs(5);
 /// Page memory that the arena may map beyond the cache limit, which is soft: dirty data can push beyond it.
 const ARENA_HEADROOM: usize = 4;
 
@@ -48,6 +50,7 @@ impl Stack {
         let cache = PageCache::new(slab.clone(), limit);
         let vvp = VvpConfig { read_ahead_max_bytes: config.get("readahead_mb") << 20, ..VvpConfig::default() };
         let top = Arc::new(VvpDevice::new(below, cache.clone(), vvp));
+        sync_names_later(Arc::downgrade(&workers), Arc::downgrade(store));
         Ok(Self { site: Site::new(SiteLimits::default(), slab), top, cache, devices, workers })
     }
 
@@ -119,6 +122,23 @@ impl Stack {
         self.workers.shutdown();
         closed
     }
+}
+
+/// Makes names durable now and then, so that a crash of the machine loses a few seconds' worth at most.
+fn sync_names_later(workers: Weak<Workers>, store: Weak<Store>) {
+    let Some(pool) = workers.upgrade() else { return };
+    pool.after(NAMES_SYNC_PERIOD, move |_| {
+        // Syncing blocks, and this is the timer.
+        let Some(pool) = workers.upgrade() else { return };
+        pool.push(move |_| {
+            let Some(shared) = store.upgrade() else { return };
+            if let Err(e) = shared.sync_names() {
+                tracing::error!(error = %e, "names could not be made durable");
+            }
+            drop(shared);
+            sync_names_later(workers, store);
+        });
+    });
 }
 
 /// Does every step, whatever fails, and gives the first error.
