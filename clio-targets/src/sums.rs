@@ -30,7 +30,7 @@ pub(crate) fn pieces(seg: &BulkSegment) -> impl Iterator<Item = Piece> + '_ {
     })
 }
 
-/// crc32c of bulk data, and of each of its [`pieces`].
+/// crc32c of bulk data, and of each part of a segment within one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkSums {
     pieces: Vec<u32>,

@@ -14,7 +14,7 @@ pub(crate) use guard::StateGuard;
 
 use crate::credit::Credits;
 use crate::rpc::Rpc;
-use crate::staging::{LockTag, ObjectStage, Taken, Token, Trash};
+use crate::staging::{ANY_ROUND, LockTag, ObjectStage, Taken, Token, Trash};
 use clio_core::object::Object;
 use clio_core::page::Page;
 use clio_core::units::{BLOCK_SIZE, BlockSet, Extent};
@@ -34,6 +34,8 @@ pub(crate) struct Batch {
     pub(crate) spans: Vec<Taken>,
     pub(crate) token: u64,
     pub(crate) epoch: u64,
+    /// The round of write-out that took it, or [`ANY_ROUND`].
+    round: u64,
     /// Whether a slot was taken for the RPC to come.
     pub(crate) slot: bool,
 }
@@ -183,8 +185,12 @@ impl State {
 
     /// `moved` blocks of a token go on their way; the rest of its credit is put back with `rest`, or freed. Data that
     /// was taken before an eviction isn't put back: false then.
+    ///
+    /// What is put back is deferred for the round that took it, not for the present one: whoever began a round since then
+    /// has looked while the data was in the token, and relies on us to look again.
     pub(crate) fn launch_token(&mut self, batch: &Batch, moved: usize, rest: Vec<Taken>) -> bool {
-        let (epoch, round) = (self.epoch, self.round);
+        let epoch = self.epoch;
+        let deferred = if batch.round == ANY_ROUND { 0 } else { batch.round };
         let Some(stage) = self.objects.get_mut(&batch.key) else { return false };
         let Some(token) = stage.tokens.iter_mut().find(|t| t.id == batch.token) else { return false };
         let valid = token.epoch == epoch;
@@ -194,7 +200,7 @@ impl State {
         if valid {
             back = rest.iter().map(|t| t.blocks.count()).sum();
             let trash = &mut self.trash;
-            twice = rest.into_iter().map(|t| stage.put(t, batch.lock, round, trash)).sum();
+            twice = rest.into_iter().map(|t| stage.put(t, batch.lock, deferred, trash)).sum();
         }
         self.credits.launch(moved, valid);
         self.credits.free(staged - moved - back + twice, valid);
@@ -218,7 +224,7 @@ impl State {
         let extent = spans.iter().fold(Extent::new(0, 0), |e, t| e.hull(blocks_extent(&t.page, t.blocks)));
         let blocks = spans.iter().map(|t| t.blocks.count()).sum();
         let token = self.add_token(key, extent, blocks);
-        Some(Batch { key, object, lock, spans, token, epoch: self.epoch, slot: false })
+        Some(Batch { key, object, lock, spans, token, epoch: self.epoch, round, slot: false })
     }
 
     /// Whether nothing is staged, moving or waiting.

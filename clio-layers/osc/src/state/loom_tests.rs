@@ -13,6 +13,7 @@ use clio_core::lock::{LockDescr, LockSlice};
 use clio_core::memory::LoomMemory;
 use clio_core::object::{Device, ObjectBuilder, ObjectConf, ObjectRef, ObjectSlice, Site, SiteLimits};
 use clio_core::page::{FolioSlab, PageBuilder, PageSlice, Rw};
+use clio_core::sync::atomic::{AtomicBool, Ordering};
 use clio_core::sync::thread;
 use clio_core::units::{Fid, PageIndex};
 use std::time::{Duration, Instant};
@@ -112,6 +113,33 @@ impl World {
         Some(Flight(Over { key, rw, token, epoch, slot: false, latches: true, arrived: false, grant: 0 }))
     }
 
+    /// A round of the engine: sends what there is to send, and puts back what is in use.
+    fn pump(&self, in_use: &AtomicBool) {
+        self.books.lock().next_round();
+        loop {
+            let job = self.books.lock().next_job(8, BLOCK_SIZE);
+            let Some(Job::Form(batch)) = job else { return };
+            let busy = in_use.load(Ordering::SeqCst);
+            let blocks = batch.spans.iter().map(|t| t.blocks.count()).sum();
+            let Batch { key, token, epoch, slot, .. } = batch;
+            let over =
+                Over { key, rw: Rw::Write, token: Some(token), epoch, slot, latches: true, arrived: true, grant: B };
+            let mut state = self.books.lock();
+            if busy {
+                let rest = batch.spans.iter().map(|t| Taken { page: t.page.clone(), ..*t }).collect();
+                state.launch_token(&batch, 0, rest);
+                state.end_token(key, token, false);
+                state.slots -= 1;
+                self.books.wake(&state);
+            } else {
+                state.launch_token(&batch, blocks, Vec::new());
+                state.on_their_way += 1;
+                drop(state);
+                self.books.settle(&over);
+            }
+        }
+    }
+
     /// The target answers, with so many blocks of grant.
     fn answer(&self, flight: Flight, arrived: bool, grant: u64) {
         self.books.settle(&Over { arrived, grant: grant * BLOCK_SIZE, ..flight.0 });
@@ -185,6 +213,28 @@ fn loom_waiters_take_turns() {
         let c = world.check();
         assert_eq!((c.staged, c.in_flight, c.reserved, c.spending), (0, 0, 0, 0));
         assert_eq!((c.available, c.given - c.used), (B, B));
+    });
+}
+
+/// The engine meets a folio that its writer holds, and puts the data back; the writer lets go, and waits for credit. One
+/// of the two sends the data, although the writer looks while the engine has it in hand.
+#[test]
+fn loom_data_put_back_meets_a_waiter() {
+    model(|| {
+        let world = World::new(1, 1);
+        let (first, second) = (world.page(0), world.page(1));
+        assert_eq!(world.stage(&first), Some(true));
+        world.books.lock().make_urgent(world.key, Extent::WHOLE);
+        let in_use = Arc::new(AtomicBool::new(true));
+        let engine = {
+            let (world, in_use) = (world.clone(), in_use.clone());
+            thread::spawn(move || world.pump(&in_use))
+        };
+        in_use.store(false, Ordering::SeqCst);
+        assert_eq!(world.commit(&second, || world.pump(&in_use)), Some(true));
+        engine.join().expect("engine");
+        let c = world.check();
+        assert_eq!(c.in_flight, 0);
     });
 }
 

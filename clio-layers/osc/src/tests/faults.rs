@@ -133,8 +133,11 @@ fn pages_are_not_held_while_quota_is_waited_for() {
     file.write_at(&c.env, &[1; 8192], 0).expect("write");
     target.hold(Kind::Write);
     std::thread::scope(|s| {
+        let _released = target.release_at_end();
         s.spawn(|| file.write_at(&Env::get(EnvTags::IO), &[2; 8192], 100_000).expect("write"));
-        eventually("the writer waits, and has pushed what is in its way", || target.held() == 1);
+        eventually("the writer waits, and what is in its way is pushed", || {
+            target.held() == 1 && c.device.lock_state().quota_waiters == 1
+        });
         let page = file.object().pages().get(PageIndex(0)).expect("page");
         drop(page.own(IoId(u64::MAX)).expect("nobody owns the page"));
         let mut buf = [0; 8192];
@@ -191,6 +194,7 @@ fn a_flush_for_a_lock_needs_no_slot() {
     let mem = c.site.slab().memory().alloc(1 << 20).expect("memory");
     target.hold(Kind::Read);
     std::thread::scope(|s| {
+        let _released = target.release_at_end();
         for i in 0..2 {
             let (reader, bulk) = (&reader, BulkSegment { offset: i * 4096, mem: mem.slice(0..4096) });
             s.spawn(move || {
@@ -312,6 +316,7 @@ fn shutdown_waits_for_what_was_sent() {
     let done = std::sync::atomic::AtomicBool::new(false);
     let device = c.device.clone();
     std::thread::scope(|s| {
+        let _released = target.release_at_end();
         s.spawn(|| {
             device.shutdown(&Env::get(EnvTags::ANY)).expect("shutdown");
             done.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -333,6 +338,7 @@ fn fsyncs_at_once_wait_for_the_same_write() {
     file.write_at(&c.env, &[1; 10_000], 0).expect("write");
     target.hold(Kind::Write);
     std::thread::scope(|s| {
+        let _released = target.release_at_end();
         for _ in 0..3 {
             s.spawn(|| file.fsync(&Env::get(EnvTags::IO)).expect("fsync"));
         }

@@ -46,6 +46,7 @@ fn truncate_waits_for_writes_on_their_way() {
     target.hold(Kind::Write);
     c.device.write_out(&c.env);
     std::thread::scope(|s| {
+        let _released = target.release_at_end();
         s.spawn(|| file.truncate(&Env::get(EnvTags::IO), 10).expect("truncate"));
         // Time for it to get it wrong.
         std::thread::sleep(Duration::from_millis(20));

@@ -82,6 +82,7 @@ fn a_blocking_ast_may_come_before_the_grant_is_known() {
     let (file, other) = (c.open(1), d.open(1));
     target.mute(Kind::Enqueue);
     std::thread::scope(|s| {
+        let _released = target.release_at_end();
         s.spawn(|| {
             let env = Env::get(EnvTags::IO);
             file.write_at(&env, &[1; 100], 0).expect("write");

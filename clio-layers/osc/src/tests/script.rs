@@ -147,6 +147,17 @@ impl ScriptedTarget {
         answers.into_iter().for_each(|(done, result)| done(result));
     }
 
+    /// Releases when it is dropped: a failed check must not leave other threads waiting for ever.
+    pub(crate) fn release_at_end(&self) -> impl Drop + '_ {
+        struct AtEnd<'a>(&'a ScriptedTarget);
+        impl Drop for AtEnd<'_> {
+            fn drop(&mut self) {
+                self.0.release();
+            }
+        }
+        AtEnd(self)
+    }
+
     /// Lets the oldest held request through.
     pub(crate) fn release_one(&self) {
         let first = {
