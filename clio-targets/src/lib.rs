@@ -21,5 +21,5 @@ pub mod wrap;
 pub use dir::{Damage, DamageKind, DirOptions, DirStore, DirTarget, Report, SideHeader, StoreHeader, Uuid};
 pub use mem::{MemOptions, MemStore, MemTarget};
 pub use service::{GrantConfig, GrantStats, Service, ServiceConfig};
-pub use store::{ObjectStore, Space};
+pub use store::{Filled, ObjectStore, Space};
 pub use sums::BulkSums;

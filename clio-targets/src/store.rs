@@ -16,6 +16,15 @@ pub struct Space {
     pub free: u64,
 }
 
+/// What a read found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filled {
+    /// The object's size in bytes, 0 if there is no such object.
+    pub size: u64,
+    /// crc32c of all that was filled in, if the store has come to know it.
+    pub sum: Option<u32>,
+}
+
 /// Keeps sparse, byte-addressed objects named by FID. All calls may block on the store's medium.
 ///
 /// Bulk handed in is checked: ascending, without overlap, no segment beyond `MAX_FILE_SIZE`. Calls on one object may
@@ -27,12 +36,12 @@ pub trait ObjectStore: Send + Sync + Debug + 'static {
     /// Removes an object; `ENOENT` if there is none.
     fn destroy(&self, fid: Fid) -> Result<()>;
 
-    /// Fills all of `bulk`, with zeros where nothing is stored. Returns the object's size in bytes, 0 if there is
-    /// none. What the store knows to be damaged is `EBADMSG`, never served.
-    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<u64>;
+    /// Fills all of `bulk`, with zeros where nothing is stored. What the store knows to be damaged is `EBADMSG`, never
+    /// served.
+    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<Filled>;
 
     /// As [`ObjectStore::read`] if that needs no wait for a medium or another call; `None` if it might.
-    fn try_read(&self, fid: Fid, bulk: &[BulkSegment]) -> Option<Result<u64>> {
+    fn try_read(&self, fid: Fid, bulk: &[BulkSegment]) -> Option<Result<Filled>> {
         let _ = (fid, bulk);
         None
     }

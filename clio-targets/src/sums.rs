@@ -30,6 +30,32 @@ pub(crate) fn pieces(seg: &BulkSegment) -> impl Iterator<Item = Piece> + '_ {
     })
 }
 
+/// crc32c of bytes that come in parts, each with its own.
+#[derive(Debug, Default)]
+pub(crate) struct RunningSum(u32);
+
+impl RunningSum {
+    /// `len` bytes follow, whose crc32c is `crc`.
+    pub(crate) fn push(&mut self, crc: u32, len: usize) {
+        self.0 = match len {
+            BLOCK => shift_by_block(self.0) ^ crc,
+            len => crc32c::crc32c_combine(self.0, crc, len),
+        };
+    }
+
+    /// These bytes follow.
+    pub(crate) fn push_bytes(&mut self, mem: &MemRef) {
+        if !mem.is_empty() {
+            self.0 = mem.crc32c(self.0);
+        }
+    }
+
+    /// Of all so far.
+    pub(crate) fn total(&self) -> u32 {
+        self.0
+    }
+}
+
 /// crc32c of bulk data, and of each part of a segment within one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkSums {
@@ -41,16 +67,13 @@ impl BulkSums {
     /// Sums `bulk`, all segments in order.
     pub fn of(bulk: &[BulkSegment]) -> Self {
         let mut sums = Vec::with_capacity(bulk.iter().map(|s| s.mem.len() / BLOCK + 2).sum());
-        let mut total = 0;
+        let mut total = RunningSum::default();
         for piece in bulk.iter().flat_map(pieces) {
             let crc = piece.mem.crc32c(0);
-            total = match piece.mem.len() {
-                BLOCK => shift_by_block(total) ^ crc,
-                len => crc32c::crc32c_combine(total, crc, len),
-            };
+            total.push(crc, piece.mem.len());
             sums.push(crc);
         }
-        Self { pieces: sums, total }
+        Self { pieces: sums, total: total.total() }
     }
 
     /// Of all bytes, in order.

@@ -143,8 +143,21 @@ fn run(stripes: u16, tiny: bool, script: Vec<(usize, Op)>) -> Result<(), TestCas
     Ok(())
 }
 
+/// Found by the property test below: the append of a client whose cached size another client had cut.
+#[test]
+fn an_append_after_the_truncates_of_two_others_starts_at_the_end() {
+    let script = vec![(1, Op::Truncate { size: 233_346 }), (0, Op::Truncate { size: 0 }), (1, Op::Append { len: 1 })];
+    run(1, false, script).expect("as a local file");
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: clio_tests::cases(40), max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: clio_tests::cases(40),
+        max_shrink_iters: 2000,
+        // What fails becomes a named test.
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn three_clients_see_one_file(

@@ -1,6 +1,6 @@
 //! Fuzzing: each target for a while, from its seed corpus.
 
-use crate::run::{Step, has_subcommand, root};
+use crate::run::{Step, has_nightly, has_subcommand, root};
 use anyhow::{Context, Result};
 
 /// Runs every target for `seconds`. Needs cargo-fuzz and a nightly toolchain; says so and passes if they are missing,
@@ -10,9 +10,13 @@ pub fn all(seconds: u64) -> Result<()> {
         eprintln!("xtask: cargo-fuzz is not installed (cargo install cargo-fuzz): fuzzing is skipped");
         return Ok(());
     }
+    if !has_nightly() {
+        eprintln!("xtask: there is no nightly toolchain (rustup toolchain install nightly): fuzzing is skipped");
+        return Ok(());
+    }
     for target in targets()? {
         let limit = format!("-max_total_time={seconds}");
-        Step::cargo(&target, &["+nightly", "fuzz", "run", &target, "--", &limit]).current_dir("fuzz").run()?;
+        Step::nightly_cargo(&target, &["fuzz", "run", &target, "--", &limit]).current_dir("fuzz").run()?;
     }
     Ok(())
 }

@@ -24,6 +24,13 @@ impl Step {
         Self { name: name.into(), command }
     }
 
+    /// A cargo command of the nightly toolchain, called `name`.
+    pub fn nightly_cargo(name: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo"]).args(args).current_dir(root());
+        Self { name: name.into(), command }
+    }
+
     /// More arguments.
     pub fn args(mut self, args: &[&str]) -> Self {
         self.command.args(args);
@@ -67,6 +74,12 @@ pub fn steps(all: Vec<Step>) -> Result<()> {
 pub fn has_subcommand(name: &str) -> bool {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     Command::new(cargo).args([name, "--version"]).output().is_ok_and(|o| o.status.success())
+}
+
+/// Whether rustup has a nightly toolchain.
+pub fn has_nightly() -> bool {
+    let cargo = Command::new("rustup").args(["run", "nightly", "cargo", "--version"]).output();
+    cargo.is_ok_and(|o| o.status.success())
 }
 
 /// The workspace's root.

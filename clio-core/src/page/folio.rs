@@ -7,6 +7,7 @@
 //! before and after. Cells and page memory are never unmapped, so that a reader that is overtaken reads stale
 //! bytes, finds out, and discards them.
 
+use super::atomic_blocks::AtomicBlocks;
 use super::partial::PartialBlocks;
 use super::segments::Segments;
 use super::slab::CellId;
@@ -22,23 +23,6 @@ use crate::units::{BLOCK_SIZE, BlockSet};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// A block set that can be read without the mutex.
-#[derive(Debug, Default)]
-struct AtomicBlocks([AtomicU64; 4]);
-
-impl AtomicBlocks {
-    #[inline]
-    fn load(&self) -> BlockSet {
-        BlockSet(std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed)))
-    }
-
-    fn store(&self, set: BlockSet) {
-        for (word, value) in self.0.iter().zip(set.0) {
-            word.store(value, Ordering::Relaxed);
-        }
-    }
-}
 
 /// State guarded by the folio's mutex.
 #[derive(Debug, Default)]
@@ -249,7 +233,7 @@ impl FolioCell {
     fn is_valid(&self, at: usize, len: usize) -> bool {
         let (first, last) = (at / BLOCK_SIZE as usize, (at + len - 1) / BLOCK_SIZE as usize);
         if first == last {
-            return self.valid.0[first / 64].load(Ordering::Relaxed) >> (first % 64) & 1 == 1;
+            return self.valid.has(first);
         }
         self.valid().covers(BlockSet::range(first..last + 1))
     }

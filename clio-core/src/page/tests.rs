@@ -1,9 +1,10 @@
 use super::*;
 use crate::env::EnvTags;
-use crate::io::{Io, IoSlice};
+use crate::io::{Io, IoId, IoSlice};
 use crate::lock::{LockDescr, LockSlice};
 use crate::memory::{MemRef, PageMemory};
 use crate::object::{Device, ObjectBuilder, ObjectConf, ObjectRef, ObjectSlice, Site, SiteLimits};
+use crate::target::Bulk;
 use proptest::prelude::*;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;

@@ -183,12 +183,17 @@ impl Client {
         }
     }
 
-    /// A read of `len` bytes into memory that isn't zero before; with it the size that came with the reply.
+    /// A read of `len` bytes into memory that isn't zero before; with it the size that came with the reply. The checksum
+    /// must be that of what was read.
     #[track_caller]
     pub fn read(&self, fid: Fid, offset: u64, len: usize) -> Result<(Vec<u8>, u64)> {
         let (pending, buffer) = self.start_read(fid, offset, len);
         match pending.wait()? {
-            Reply::Read { size, .. } => Ok((buffer.content(), size)),
+            Reply::Read { size, checksum } => {
+                let content = buffer.content();
+                assert_eq!(checksum, Some(crc32c::crc32c(&content)), "checksum of {len} bytes at {offset}");
+                Ok((content, size))
+            }
             other => panic!("a read was answered with {other:?}"),
         }
     }
@@ -196,7 +201,7 @@ impl Client {
     pub fn start_read(&self, fid: Fid, offset: u64, len: usize) -> (Pending, Arc<Buffer>) {
         let buffer = Arc::new(Buffer::new(&vec![0xee; len]));
         let bulk = Bulk::from_elem(buffer.segment(0, len, offset), 1);
-        (self.start(Op::Read { fid, bulk, checksum: false }, vec![buffer.clone()]), buffer)
+        (self.start(Op::Read { fid, bulk, checksum: true }, vec![buffer.clone()]), buffer)
     }
 
     #[track_caller]

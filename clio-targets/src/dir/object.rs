@@ -2,7 +2,8 @@
 
 use super::format::SideHeader;
 use super::side::{Entry, SideFile, Sum, read_padded};
-use crate::sums::pieces;
+use crate::store::Filled;
+use crate::sums::{RunningSum, pieces};
 use crate::{bulk, sys};
 use clio_core::attr::Attr;
 use clio_core::memory::MemRef;
@@ -79,7 +80,8 @@ impl OpenObject {
 
     /// Fills `bulk` and judges every block that a byte is taken from. `nowait`: fails with `EAGAIN` or `EOPNOTSUPP`
     /// where the disk would be waited for.
-    pub(super) fn read(&self, bulk: &[BulkSegment], nowait: bool) -> Result<()> {
+    pub(super) fn read(&self, bulk: &[BulkSegment], nowait: bool) -> Result<Filled> {
+        let mut sum = RunningSum::default();
         for run in bulk::runs(bulk) {
             let mut mem = Vec::with_capacity(run.len());
             for seg in run {
@@ -91,10 +93,10 @@ impl OpenObject {
             }
             self.read_run(mem, run[0].offset, nowait)?;
             for seg in run {
-                self.judge(seg, nowait)?;
+                self.judge(seg, nowait, &mut sum)?;
             }
         }
-        Ok(())
+        Ok(Filled { size: self.attr.size, sum: Some(sum.total()) })
     }
 
     /// Reads what is stored, without judging it.
@@ -116,21 +118,25 @@ impl OpenObject {
 
     /// Judges what was read into a segment. A block that it covers up to the object's end is judged by what was
     /// read; of a block that it covers in part, the whole is read once more, and the part is taken from that.
-    fn judge(&self, seg: &BulkSegment, nowait: bool) -> Result<()> {
+    fn judge(&self, seg: &BulkSegment, nowait: bool, sum: &mut RunningSum) -> Result<()> {
         let mut block_bytes = [0; BLOCK];
         for piece in pieces(seg) {
             let len = self.block_len(piece.block);
-            if piece.from >= len {
-                break;
+            if piece.from == 0 && len > 0 && piece.mem.len() >= len {
+                let crc = piece.mem.slice(0..len).crc32c(0);
+                self.check(piece.block, Sum::from_crc(crc, len))?;
+                sum.push(crc, len);
+                sum.push_bytes(&piece.mem.slice(len..piece.mem.len()));
+                continue;
             }
-            if piece.from == 0 && piece.mem.len() >= len {
-                self.check(piece.block, Sum::from_crc(piece.mem.slice(0..len).crc32c(0), len))?;
-            } else if nowait {
-                return Err(Error::new(Errno::EAGAIN, "read", "a block has to be read as a whole"));
-            } else {
+            if piece.from < len {
+                if nowait {
+                    return Err(Error::new(Errno::EAGAIN, "read", "a block has to be read as a whole"));
+                }
                 self.load_block(piece.block, &mut block_bytes)?;
                 piece.mem.write_at(0, &block_bytes[piece.from..piece.from + piece.mem.len()]);
             }
+            sum.push_bytes(&piece.mem);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::object::OpenObject;
 use super::table::Slot;
 use super::{DirStore, layout};
-use crate::store::{ObjectStore, Space};
+use crate::store::{Filled, ObjectStore, Space};
 use crate::sums::BulkSums;
 use crate::{bulk, sys};
 use clio_core::attr::{Attr, AttrMask};
@@ -50,15 +50,15 @@ impl ObjectStore for DirStore {
         Ok(())
     }
 
-    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<u64> {
-        let read = self.with_read(fid, |object| object.read(bulk, false).map(|()| object.attr.size))?;
+    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<Filled> {
+        let read = self.with_read(fid, |object| object.read(bulk, false))?;
         read.unwrap_or_else(|| {
             bulk.iter().for_each(|seg| seg.mem.zero());
-            Ok(0)
+            Ok(Filled { size: 0, sum: None })
         })
     }
 
-    fn try_read(&self, fid: Fid, bulk: &[BulkSegment]) -> Option<Result<u64>> {
+    fn try_read(&self, fid: Fid, bulk: &[BulkSegment]) -> Option<Result<Filled>> {
         let place = self.table.known(fid)?;
         let slot = place.slot.try_read()?;
         let Slot::Open(object) = &*slot else { return None };
@@ -66,7 +66,7 @@ impl ObjectStore for DirStore {
             return None;
         }
         match object.read(bulk, !self.in_memory) {
-            Ok(()) => Some(Ok(object.attr.size)),
+            Ok(filled) => Some(Ok(filled)),
             Err(e) if matches!(e.errno(), Errno::EAGAIN | Errno::EOPNOTSUPP) => None,
             Err(e) => Some(Err(e)),
         }

@@ -4,7 +4,7 @@ mod object;
 
 use crate::bulk;
 use crate::service::{Service, ServiceConfig};
-use crate::store::{ObjectStore, Space};
+use crate::store::{Filled, ObjectStore, Space};
 use crate::sums::BulkSums;
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::RwLock;
@@ -114,14 +114,14 @@ impl ObjectStore for MemStore {
         Ok(())
     }
 
-    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<u64> {
+    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<Filled> {
         let Some(object) = self.find(fid) else {
             bulk.iter().for_each(|seg| seg.mem.zero());
-            return Ok(0);
+            return Ok(Filled { size: 0, sum: None });
         };
         let object = object.read();
         object.read(bulk);
-        Ok(object.attr().size)
+        Ok(Filled { size: object.attr().size, sum: None })
     }
 
     fn write(&self, fid: Fid, bulk: &[BulkSegment], _sums: Option<&BulkSums>, mtime: u64, _sync: bool) -> Result<Attr> {

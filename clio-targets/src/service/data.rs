@@ -3,7 +3,7 @@
 use super::Core;
 use super::state::SERVER;
 use crate::bulk;
-use crate::store::ObjectStore;
+use crate::store::{Filled, ObjectStore};
 use crate::sums::BulkSums;
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::target::{Bulk, Completion, DlmHandle, LockMode, Reply};
@@ -33,8 +33,9 @@ pub(super) struct Write {
 }
 
 impl Read {
-    fn reply(&self, size: u64) -> Reply {
-        Reply::Read { size, checksum: self.checksum.then(|| bulk::crc32c(&self.bulk)) }
+    fn reply(&self, filled: Filled) -> Reply {
+        let checksum = self.checksum.then(|| filled.sum.unwrap_or_else(|| bulk::crc32c(&self.bulk)));
+        Reply::Read { size: filled.size, checksum }
     }
 }
 
@@ -97,12 +98,12 @@ impl<S: ObjectStore> Core<S> {
     fn run_read(self: &Arc<Self>, client: ClientId, own: Option<DlmHandle>, read: Read, done: Completion) {
         let small = read.bulk.iter().map(|s| s.mem.len() as u64).sum::<u64>() <= TRY_INLINE;
         if let Some(result) = small.then(|| self.store.try_read(read.fid, &read.bulk)).flatten() {
-            let result = result.map(|size| read.reply(size));
+            let result = result.map(|filled| read.reply(filled));
             return self.end_own(client, own, result, done);
         }
         let core = self.clone();
         self.exec.run(Box::new(move |runs| {
-            let result = runs.and_then(|()| core.store.read(read.fid, &read.bulk)).map(|size| read.reply(size));
+            let result = runs.and_then(|()| core.store.read(read.fid, &read.bulk)).map(|filled| read.reply(filled));
             core.end_own(client, own, result, done);
         }));
     }

@@ -2,7 +2,7 @@
 
 use super::{Service, ServiceConfig};
 use crate::conformance::{Ast, Client};
-use crate::{BulkSums, MemStore, ObjectStore, Space};
+use crate::{BulkSums, Filled, MemStore, ObjectStore, Space};
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::atomic::{AtomicBool, Ordering};
 use clio_core::sync::{Condvar, Mutex};
@@ -69,7 +69,7 @@ impl ObjectStore for Gated {
     fn destroy(&self, fid: Fid) -> Result<()> {
         self.inner.destroy(fid)
     }
-    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<u64> {
+    fn read(&self, fid: Fid, bulk: &[BulkSegment]) -> Result<Filled> {
         self.inner.read(fid, bulk)
     }
     fn write(&self, fid: Fid, bulk: &[BulkSegment], sums: Option<&BulkSums>, mtime: u64, sync: bool) -> Result<Attr> {

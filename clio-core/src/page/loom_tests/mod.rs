@@ -14,11 +14,12 @@ mod transfer;
 
 use super::*;
 use crate::env::EnvTags;
-use crate::io::{Io, IoSlice};
+use crate::io::{Io, IoId, IoSlice};
 use crate::lock::{LockDescr, LockSlice};
 use crate::memory::LoomMemory;
 use crate::object::{Device, ObjectBuilder, ObjectConf, ObjectRef, ObjectSlice, Site, SiteLimits, SubObjectConf};
 use crate::sync::thread;
+use crate::target::Bulk;
 use crate::units::StripeIndex;
 
 const BLOCK: usize = BLOCK_SIZE as usize;

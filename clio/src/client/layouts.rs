@@ -1,0 +1,77 @@
+//! Layouts of files and directories.
+
+use super::{Client, new_node};
+use clio_core::units::Fid;
+use clio_core::{Errno, Error, Result};
+use clio_lov::layout::{FileLayout, Layout};
+use clio_namespace::{IfExists, Inode, Kind, NewNode, OpCtx};
+use std::path::Path;
+
+impl Client {
+    /// The layout of a file; of one that was never opened, the one that it will get.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory (see [`Client::dir_layout`]), `ENOENT` and the like.
+    pub fn layout(&self, path: impl AsRef<Path>) -> Result<(Fid, FileLayout)> {
+        let shown = path.as_ref().display().to_string();
+        let inode = self.names().resolve(path.as_ref(), true)?;
+        if inode.kind != Kind::File {
+            return Err(Error::new(Errno::EISDIR, "layout", "it is no file").at(shown));
+        }
+        let inode = self.ensure_layout(inode)?;
+        Ok((inode.fid, FileLayout::decode(&inode.layout).map_err(|e| e.at(shown))?))
+    }
+
+    /// The layout that files made in a directory get; `None` if it has no wish.
+    ///
+    /// # Errors
+    /// `ENOENT` and the like.
+    pub fn dir_layout(&self, path: impl AsRef<Path>) -> Result<Option<FileLayout>> {
+        let inode = self.names().resolve(path.as_ref(), true)?;
+        match inode.default_layout.is_empty() {
+            true => Ok(None),
+            false => FileLayout::decode(&inode.default_layout).map(Some),
+        }
+    }
+
+    /// Sets the layout of a directory's future files, or makes an empty file with this layout.
+    ///
+    /// # Errors
+    /// `EEXIST` if a file exists already; `EINVAL` for a layout that the store can't have.
+    pub fn set_layout(&self, path: impl AsRef<Path>, layout: &Layout) -> Result<()> {
+        let path = path.as_ref();
+        let encoded = self.check_layout(layout).map_err(|e| e.at(path.display().to_string()))?;
+        let ctx = OpCtx::at(crate::clock::now());
+        match self.names().resolve(path, true) {
+            Ok(inode) if inode.kind == Kind::Dir => self.names().set_layout(&ctx, inode.fid, &encoded),
+            _ => {
+                let new = NewNode { layout: Some(&encoded), ..new_node(0o666) };
+                self.names().create_path(&ctx, path, &new, IfExists::Fail).map(drop)
+            }
+        }
+    }
+
+    /// A file made without a layout of its own or its directory's gets this client's when it is first opened.
+    pub(super) fn ensure_layout(&self, mut inode: Inode) -> Result<Inode> {
+        if inode.layout.is_empty() {
+            // Two clients may do this at once: the first one's counts.
+            let _changes = self.inner.store.allocator().lock();
+            inode = self.names().getattr(inode.fid)?;
+            if inode.layout.is_empty() {
+                inode.layout = self.default_layout()?;
+                self.names().set_layout(&OpCtx::at(crate::clock::now()), inode.fid, &inode.layout)?;
+            }
+        }
+        Ok(inode)
+    }
+
+    fn default_layout(&self) -> Result<Vec<u8>> {
+        Ok(FileLayout::new(&self.inner.default_layout)?.encode())
+    }
+
+    /// Encodes a layout that was asked for, if the store can have it.
+    pub(super) fn check_layout(&self, layout: &Layout) -> Result<Vec<u8>> {
+        layout.check_on(&self.inner.store.target_space())?;
+        Ok(FileLayout::new(layout)?.encode())
+    }
+}
