@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// One figure.
@@ -45,6 +46,10 @@ impl<'a> Figure<'a> {
 
     pub fn note(self, note: &'a str) -> Self {
         Self { note, ..self }
+    }
+
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
     }
 }
 
@@ -137,9 +142,35 @@ pub fn time<T>(work: impl FnOnce() -> Result<T>) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
+/// Time in which each of `threads` threads does its share of the work; it is told which of them it is.
+pub fn time_threads(threads: usize, share: impl Fn(usize) -> Result<()> + Sync) -> Result<Duration> {
+    let (start, share) = (Barrier::new(threads + 1), &share);
+    std::thread::scope(|scope| {
+        let start = &start;
+        let run = |n| {
+            scope.spawn(move || {
+                start.wait();
+                share(n)
+            })
+        };
+        let all: Vec<_> = (0..threads).map(run).collect();
+        start.wait();
+        let began = Instant::now();
+        for thread in all {
+            thread.join().map_err(|_| anyhow::anyhow!("a thread of the benchmark panicked"))??;
+        }
+        Ok(began.elapsed())
+    })
+}
+
 /// A cheap sequence of numbers below `limit`.
 pub fn shuffled(limit: u64) -> impl FnMut() -> u64 {
-    let mut x = 0x2545_f491_4f6c_dd1du64;
+    shuffled_from(0, limit)
+}
+
+/// Another such sequence for each `seed`.
+pub fn shuffled_from(seed: u64, limit: u64) -> impl FnMut() -> u64 {
+    let mut x = 0x2545_f491_4f6c_dd1du64 ^ seed << 17;
     move || {
         x ^= x << 13;
         x ^= x >> 7;

@@ -9,7 +9,7 @@ use clio::{Client, Config, Errno, Error, StoreUri};
 use serde::Serialize;
 use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,9 +47,14 @@ impl App {
         self.global.json
     }
 
-    /// The settings file, if one is named.
-    pub(crate) fn config_file(&self) -> Option<&Path> {
-        self.global.config.as_deref()
+    /// The settings file: the one that is named, or the user's.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        self.global.config.clone().or_else(Config::default_file)
+    }
+
+    /// Whether the settings file is the user's, which nobody has named.
+    pub(crate) fn config_file_is_implied(&self) -> bool {
+        self.global.config.is_none()
     }
 
     /// Where failures are reported.
@@ -115,7 +120,7 @@ impl App {
             return Ok(client.clone());
         }
         let config = self.config()?;
-        let client = Client::builder(uri).config(config).connect();
+        let client = Client::builder().store(uri).config(config).connect();
         let client = client.map_err(|e| Stop::on(self.global.store.as_deref().unwrap_or(uri), e))?;
         Ok(self.client.get_or_init(|| client).clone())
     }

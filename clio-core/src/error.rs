@@ -197,9 +197,12 @@ impl Error {
         &self.0.detail
     }
 
-    /// The kind that `std::io` has for this errno.
+    /// The kind that `std::io` has for this errno, or that of the `std::io::Error` that caused it.
     pub fn kind(&self) -> std::io::ErrorKind {
-        std::io::Error::from_raw_os_error(self.errno().raw()).kind()
+        match self.0.cause.as_ref().and_then(|c| c.downcast_ref::<std::io::Error>()) {
+            Some(cause) => cause.kind(),
+            None => std::io::Error::from_raw_os_error(self.errno().raw()).kind(),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state machine: events find their resource here.
 
+use crate::contention::Contention;
 use crate::hash::{IdSet, KeyedState};
 use crate::registry::{Registry, Slot, Timer};
 use crate::resource::{Request, Resource};
@@ -18,8 +19,13 @@ pub struct Dlm {
     pub(crate) clients: IdSet<ClientId>,
     pub(crate) resources: Slab<Resource>,
     by_fid: HashMap<Fid, Slot, KeyedState>,
+    /// Conflicts of late on resources that nobody holds a lock on any more: those whose clients do without locks.
+    fought_over: HashMap<Fid, Contention, KeyedState>,
     pub(crate) registry: Registry,
 }
+
+/// How many resources without locks are remembered as fought over.
+const FOUGHT_OVER_MAX: usize = 4096;
 
 impl Dlm {
     /// A lock manager without clients.
@@ -28,6 +34,7 @@ impl Dlm {
             clients: IdSet::default(),
             resources: Slab::new(),
             by_fid: HashMap::default(),
+            fought_over: HashMap::default(),
             registry: Registry::new(config),
         }
     }
@@ -77,11 +84,12 @@ impl Dlm {
             return out.push(r.refused(Errno::EINVAL));
         }
         r.extent = r.extent.align_to_blocks();
-        let resources = &mut self.resources;
+        let (resources, fought_over) = (&mut self.resources, &mut self.fought_over);
         let slot = *self.by_fid.entry(fid).or_insert_with(|| {
             let entry = resources.vacant_entry();
             let slot = entry.key();
-            entry.insert(Resource::new(fid, slot, initial_lvb.unwrap_or_default()));
+            let contention = fought_over.remove(&fid).unwrap_or_default();
+            entry.insert(Resource::new(fid, slot, initial_lvb.unwrap_or_default(), contention));
             slot
         });
         // An unknown resource has no conflicts, so the request is granted: no unused resource can be left behind.
@@ -100,8 +108,17 @@ impl Dlm {
     /// Frees a resource that nothing keeps.
     pub(crate) fn free_if_unused(&mut self, slot: Slot) {
         if self.resources[slot].is_unused() {
-            let res = self.resources.remove(slot);
+            let mut res = self.resources.remove(slot);
             self.by_fid.remove(&res.fid);
+            let Registry { now_ms, config, .. } = &self.registry;
+            if res.contention.recent(*now_ms, config) > 0 {
+                if self.fought_over.len() >= FOUGHT_OVER_MAX {
+                    self.fought_over.retain(|_, c| c.recent(*now_ms, config) > 0);
+                }
+                if self.fought_over.len() < FOUGHT_OVER_MAX {
+                    self.fought_over.insert(res.fid, res.contention);
+                }
+            }
         }
     }
 

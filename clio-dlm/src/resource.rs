@@ -65,20 +65,12 @@ pub(crate) struct Resource {
     /// In the order of their arrival.
     pub(crate) waiting: Vec<Request>,
     pub(crate) glimpses: Vec<Glimpse>,
-    contention: Contention,
+    pub(crate) contention: Contention,
 }
 
 impl Resource {
-    pub(crate) fn new(fid: Fid, slot: Slot, lvb: Lvb) -> Self {
-        Self {
-            fid,
-            slot,
-            lvb,
-            granted: SmallVec::new(),
-            waiting: Vec::new(),
-            glimpses: Vec::new(),
-            contention: Contention::default(),
-        }
+    pub(crate) fn new(fid: Fid, slot: Slot, lvb: Lvb, contention: Contention) -> Self {
+        Self { fid, slot, lvb, granted: SmallVec::new(), waiting: Vec::new(), glimpses: Vec::new(), contention }
     }
 
     /// Whether nothing keeps the resource.
@@ -101,6 +93,8 @@ impl Resource {
         } else if r.flags.try_lock {
             out.push(r.refused(Errno::EAGAIN));
         } else if self.goes_lockless(&r, survey.conflicts, reg) {
+            // It goes on being fought over, although nobody waits.
+            self.contention.note(reg.now_ms, &reg.config);
             out.push(r.refused(Errno::EUSERS));
         } else {
             self.contention.note(reg.now_ms, &reg.config);

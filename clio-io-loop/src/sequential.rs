@@ -1,6 +1,6 @@
 //! Iterations one after another.
 
-use crate::steps::Begun;
+use crate::steps::{Begun, unless_unwinding};
 use clio_core::env::Env;
 use clio_core::io::Io;
 use clio_core::{Errno, Error, Result};
@@ -23,23 +23,34 @@ pub fn run(env: &Env, io: &mut Io) -> Result<u64> {
         pos = io.common.pos, count = io.common.count
     )
     .entered();
-    while iterate(env, io) {}
-    io.fini(env);
+    let finished = Finished { io, env };
+    while iterate(env, finished.io) {}
+    drop(finished);
     match io.common.error() {
         Some(e) if io.common.done == 0 => Err(e.clone().on(io.common.object.fid())),
         _ => Ok(io.common.done),
     }
 }
 
+/// Finishes the IO when dropped: on unwinding too.
+struct Finished<'a> {
+    io: &'a mut Io,
+    env: &'a Env,
+}
+
+impl Drop for Finished<'_> {
+    fn drop(&mut self) {
+        unless_unwinding(|| self.io.fini(self.env));
+    }
+}
+
 /// One iteration; whether another one is due.
 fn iterate(env: &Env, io: &mut Io) -> bool {
-    let moved = match Begun::begin(io, env).and_then(Begun::lock) {
-        Ok(locked) => locked.start().finish(),
-        Err(e) => {
-            io.common.fail(e);
-            0
-        }
-    };
+    let begun = Begun::begin(io, env).and_then(Begun::lock).map(|locked| locked.start().finish());
+    let moved = begun.unwrap_or_else(|e| {
+        io.common.fail(e);
+        0
+    });
     let common = &io.common;
     common.error().is_none()
         && !common.finished
@@ -50,14 +61,19 @@ fn iterate(env: &Env, io: &mut Io) -> bool {
 }
 
 /// Runs the IO that `make` builds, and builds and runs another for the rest whenever the layout changed under it, up
-/// to [`MAX_RESTARTS`] times. `make` is told how many bytes are already done.
+/// to [`MAX_RESTARTS`] times. `make` is told how many bytes are already done. Returns how many were moved, and the last IO.
 ///
 /// # Errors
-/// As [`run`]; `EIO` if the layout keeps changing and nothing could be moved.
+/// As [`run`], and `make`'s; `EIO` if the layout keeps changing. None of them once bytes were moved.
 pub fn run_restarting(env: &Env, mut make: impl FnMut(u64) -> Result<Io>) -> Result<(u64, Io)> {
     let mut done = 0;
+    let mut last = None;
     for _ in 0..MAX_RESTARTS {
-        let mut io = make(done)?;
+        let mut io = match (make(done), last.take()) {
+            (Ok(io), _) => io,
+            (Err(_), Some(last)) if done > 0 => return Ok((done, last)),
+            (Err(e), _) => return Err(e),
+        };
         match run(env, &mut io) {
             Ok(n) => done += n,
             Err(_) if io.common.need_restart || done > 0 => {}
@@ -66,6 +82,10 @@ pub fn run_restarting(env: &Env, mut make: impl FnMut(u64) -> Result<Io>) -> Res
         if !io.common.need_restart {
             return Ok((done, io));
         }
+        last = Some(io);
     }
-    Err(Error::new(Errno::EIO, "io", "the file's layout kept changing; try again"))
+    match last {
+        Some(io) if done > 0 => Ok((done, io)),
+        _ => Err(Error::new(Errno::EIO, "io", "the file's layout kept changing; try again")),
+    }
 }

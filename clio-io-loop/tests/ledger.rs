@@ -36,8 +36,11 @@ enum Step {
 enum Event {
     Nothing,
     Fail(Step, usize, usize),
+    Panic(Step, usize, usize),
     Short(usize),
     Restart(usize),
+    /// In this iteration and all after it, nothing is moved: the layout has changed.
+    Stuck(usize),
 }
 
 #[derive(Default)]
@@ -62,6 +65,10 @@ impl World {
         match self.event {
             Event::Fail(s, l, i) if (s, l, i) == (step, layer, ledger.iteration) => {
                 Err(Error::new(Errno::EIO, "test", "injected"))
+            }
+            Event::Panic(s, l, i) if (s, l, i) == (step, layer, ledger.iteration) => {
+                drop(ledger);
+                panic!("injected")
             }
             _ => Ok(()),
         }
@@ -132,9 +139,14 @@ impl IoSlice for Layer {
             let iteration = self.1.ledger.lock().iteration;
             cx.io.moved = match self.1.event {
                 Event::Short(i) if i == iteration => cx.io.iteration.len() - 1,
+                Event::Stuck(i) if i <= iteration => 0,
                 _ => cx.io.iteration.len(),
             };
-            cx.io.need_restart |= matches!(self.1.event, Event::Restart(i) if i == iteration);
+            cx.io.need_restart |= match self.1.event {
+                Event::Restart(i) => i == iteration,
+                Event::Stuck(i) => i <= iteration,
+                _ => false,
+            };
         }
         Ok(())
     }
@@ -253,6 +265,72 @@ fn a_changed_layout_starts_the_io_anew() {
     .expect("run");
     assert_eq!(done, 4 * STEP);
     assert_eq!(made, [0, 2 * STEP]);
+}
+
+/// Runs until the layer panics. What is left is looked at by the caller.
+fn run_until_panic(step: Step, layer: usize) -> (Arc<World>, ObjectRef, Io) {
+    let (env, world, object) = stack(Event::Panic(step, layer, 2));
+    let mut io = Io::new(&env, &object, IoKind::Write { append: false }, 0, 4 * STEP).expect("io");
+    let run = std::panic::AssertUnwindSafe(|| clio_io_loop::run(&env, &mut io).map(drop));
+    assert!(std::panic::catch_unwind(run).is_err(), "{step:?} of layer {layer} panics");
+    assert!(io.common.lockset.is_empty(), "no lock is left in the lockset");
+    for lock in object.locks().all() {
+        assert_eq!(lock.counts(), (0, 0), "a lock is left in use by {step:?} of layer {layer}");
+    }
+    (world, object, io)
+}
+
+#[test]
+fn a_layer_that_panics_leaves_nothing_behind() {
+    for step in [Step::IterInit, Step::Lock, Step::Start, Step::End, Step::Unlock, Step::Advance, Step::IterFini] {
+        for layer in 0..LAYERS {
+            let (world, _object, io) = run_until_panic(step, layer);
+            let ledger = world.ledger.lock();
+            let of = |s: Step, l: usize| ledger.calls.iter().filter(|c| **c == (s, l)).count();
+            for l in 0..LAYERS {
+                assert_eq!(of(Step::Fini, l), 1, "fini of layer {l} after {step:?} of {layer}");
+                // A walk that panics doesn't get to the layers above.
+                let walked = |s| if s == step && l < layer { 1 } else { 2 };
+                let ends = if matches!(step, Step::IterInit | Step::Lock) { 1 } else { walked(Step::End) };
+                let unlocks = if matches!(step, Step::IterInit | Step::Lock) { 1 } else { walked(Step::Unlock) };
+                assert_eq!(of(Step::End, l), ends, "end of layer {l} after {step:?} of {layer}");
+                assert_eq!(of(Step::Unlock, l), unlocks, "unlock of layer {l} after {step:?} of {layer}");
+                let finis = walked(Step::IterFini);
+                assert_eq!(of(Step::IterFini, l), finis, "iter_fini of layer {l} after {step:?} of {layer}");
+            }
+            assert_eq!(io.common.error().map(Error::errno), (step != Step::IterFini).then_some(Errno::EIO));
+        }
+    }
+    // A lock that was being waited for.
+    for layer in 0..LAYERS {
+        run_until_panic(Step::Enqueue, layer);
+    }
+}
+
+#[test]
+fn what_was_moved_is_not_forgotten_when_the_layout_keeps_changing() {
+    let run = |event| {
+        let (env, _, object) = stack(event);
+        let make = |done| Io::new(&env, &object, IoKind::Write { append: false }, done, 4 * STEP - done);
+        clio_io_loop::run_restarting(&env, make).map(|(done, io)| (done, io.common.pos))
+    };
+    assert_eq!(run(Event::Stuck(3)).expect("a short result"), (2 * STEP, 2 * STEP));
+    assert_eq!(run(Event::Stuck(1)).expect_err("nothing was moved").errno(), Errno::EIO);
+}
+
+#[test]
+fn an_io_that_cannot_be_made_anew_does_not_hide_what_was_moved() {
+    let (env, _, object) = stack(Event::Restart(2));
+    let run = |moved_first: bool| {
+        clio_io_loop::run_restarting(&env, |done| {
+            if done > 0 || !moved_first {
+                return Err(Error::new(Errno::ESTALE, "test", "no"));
+            }
+            Io::new(&env, &object, IoKind::Write { append: false }, 0, 4 * STEP)
+        })
+    };
+    assert_eq!(run(true).expect("a short result").0, 2 * STEP);
+    assert_eq!(run(false).expect_err("nothing was moved").errno(), Errno::ESTALE);
 }
 
 #[test]

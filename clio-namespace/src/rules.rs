@@ -64,6 +64,13 @@ impl<T> PathRules<T> {
         Some(Match { value, prefix, rest })
     }
 
+    /// All rules: the prefixes, normalised as [`Match::prefix`], in byte order, and their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &T)> {
+        self.0
+            .iter()
+            .map(|(prefix, value)| (prefix.strip_suffix(b"/").filter(|p| !p.is_empty()).unwrap_or(b"/"), value))
+    }
+
     /// How many rules there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -127,6 +134,7 @@ mod tests {
         assert_eq!(found(&rules, "/a/../../x"), None);
         assert_eq!(found(&rules, "a"), None);
         rules.insert(b"/", 0).unwrap();
+        assert_eq!(rules.iter().collect::<Vec<_>>(), [(&b"/"[..], &0), (b"/a", &1), (b"/a/b", &2)]);
         assert_eq!(found(&rules, "/x/y"), Some((0, "/", "/x/y".into())));
         assert_eq!(found(&rules, "/.."), Some((0, "/", "/".into())));
         assert_eq!(rules.insert(b"a", 9).unwrap_err().errno(), Errno::EINVAL);

@@ -158,7 +158,7 @@ impl Client {
                         report.findings.push(what);
                         continue;
                     }
-                    match crate::store::call(dir.as_ref(), Op::Destroy(fid)) {
+                    match crate::store::call(dir.as_ref(), || Op::Destroy(fid)) {
                         Err(e) if e.errno() != Errno::ENOENT => report.findings.push(format!("{what}: {e}")),
                         _ => report.repaired.push(format!("{what}: removed")),
                     }

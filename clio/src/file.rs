@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::metadata::Metadata;
 use crate::options::OpenOptions;
 use clio_core::object::ObjectRef;
+use clio_core::sync::Mutex;
 use clio_core::units::{Fid, MAX_FILE_SIZE};
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::FileLayout;
@@ -11,7 +12,6 @@ use clio_vvp::{FileFlags, VvpFile};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An open file. Cheap to clone; clones share the file position, as dup(2) does.
 ///
@@ -27,11 +27,11 @@ struct Inner {
     // Dropped in this order: the handle, then the reference to the name, then the client.
     vvp: VvpFile,
     open: OpenRef,
-    position: AtomicU64,
+    /// Of all clones. Held while one of them reads or writes at it, so that each gets a part of its own.
+    position: Mutex<u64>,
     read: bool,
     write: bool,
     append: bool,
-    closed: AtomicBool,
 }
 
 /// Keeps an unlinked file's objects alive.
@@ -57,15 +57,15 @@ impl File {
             dsync: options.dsync,
             demand: options.lock_demand,
         };
-        let vvp = VvpFile::open(object, flags)?;
+        let store = client.inner().store().clone();
+        let vvp = VvpFile::open(object, flags)?.on_access(move |changed| crate::access::note(&store, fid, changed));
         let inner = Inner {
             vvp,
             open: OpenRef { client, fid },
-            position: AtomicU64::new(0),
+            position: Mutex::new(0),
             read: options.read,
             write: options.writes(),
             append: options.append,
-            closed: AtomicBool::new(false),
         };
         Ok(File { inner: Arc::new(inner) })
     }
@@ -97,7 +97,7 @@ impl File {
     /// Reads exactly `buf.len()` bytes.
     ///
     /// # Errors
-    /// As [`File::read_at`]; `ENODATA` if the file ends before.
+    /// As [`File::read_at`]; `ENODATA`, of kind `UnexpectedEof`, if the file ends before.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         let mut done = 0;
         while done < buf.len() {
@@ -105,7 +105,8 @@ impl File {
             match self.read_at(&mut buf[done..], offset.saturating_add(done as u64))? {
                 0 => {
                     let why = format!("the file ends {} bytes short", buf.len() - done);
-                    return Err(Error::new(Errno::ENODATA, "read", why).on(self.fid()));
+                    let error = Error::new(Errno::ENODATA, "read", why).on(self.fid());
+                    return Err(error.with_cause(io::Error::from(io::ErrorKind::UnexpectedEof)));
                 }
                 n => done += n,
             }
@@ -251,7 +252,6 @@ impl File {
     /// # Errors
     /// The first such error.
     pub fn close(self) -> Result<()> {
-        self.inner.closed.store(true, Ordering::Relaxed);
         self.inner.vvp.close()
     }
 
@@ -270,18 +270,11 @@ impl File {
         Error::new(Errno::EBADF, "io", why).on(self.fid())
     }
 
-    fn position(&self) -> u64 {
-        self.inner.position.load(Ordering::Acquire)
-    }
-
-    fn advance(&self, n: usize) {
-        self.inner.position.fetch_add(n as u64, Ordering::AcqRel);
-    }
-
     fn seek_to(&self, to: SeekFrom) -> Result<u64> {
+        let mut position = self.inner.position.lock();
         let base = match to {
             SeekFrom::Start(at) => i128::from(at),
-            SeekFrom::Current(by) => i128::from(self.position()) + i128::from(by),
+            SeekFrom::Current(by) => i128::from(*position) + i128::from(by),
             SeekFrom::End(by) => i128::from(self.metadata()?.len()) + i128::from(by),
         };
         let at = u64::try_from(base).ok().filter(|at| *at <= MAX_FILE_SIZE);
@@ -290,16 +283,15 @@ impl File {
             Error::new(Errno::EINVAL, "seek", why).on(self.fid())
         };
         let at = at.ok_or_else(bad)?;
-        self.inner.position.store(at, Ordering::Release);
+        *position = at;
         Ok(at)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !*self.closed.get_mut()
-            && let Err(e) = self.vvp.close()
-        {
+        // What close has told is not told again.
+        if let Err(e) = self.vvp.close() {
             tracing::error!(fid = %self.open.fid, error = %e, "a write failed, and the file was dropped without close");
         }
     }
@@ -307,21 +299,23 @@ impl Drop for Inner {
 
 impl Read for &File {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.read_at(buf, self.position())?;
-        self.advance(n);
+        let mut position = self.inner.position.lock();
+        let n = self.read_at(buf, *position)?;
+        *position += n as u64;
         Ok(n)
     }
 }
 
 impl Write for &File {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let mut position = self.inner.position.lock();
         if self.inner.append {
             let (n, at) = self.writable().and_then(|()| self.inner.vvp.append(buf))?;
-            self.inner.position.store(at + n as u64, Ordering::Release);
+            *position = at + n as u64;
             return Ok(n);
         }
-        let n = self.write_at(buf, self.position())?;
-        self.advance(n);
+        let n = self.write_at(buf, *position)?;
+        *position += n as u64;
         Ok(n)
     }
 

@@ -8,7 +8,7 @@ use clio_lov::layout::FileLayout;
 use clio_namespace::OpCtx;
 use std::sync::{Arc, Weak};
 
-/// Layouts are kept in the namespace; changes are serialised by the store.
+/// Layouts are kept in the namespace; changes of one file are serialised by the store.
 pub(crate) struct StoreLayouts(pub(crate) Weak<Store>);
 
 impl StoreLayouts {
@@ -26,10 +26,10 @@ impl LayoutSource for StoreLayouts {
         let store = self.store()?;
         // Asked for before the lock is taken: nothing waits for a target under it.
         let targets = store.target_space();
-        let mut allocator = store.allocator().lock();
+        let _change = store.change_layout(fid);
         let encoded = store.namespace().get_layout(fid)?;
         let mut layout = FileLayout::decode(&encoded).map_err(|e| e.on(fid))?;
-        if !layout.instantiate(extent, &targets, &mut *allocator)? {
+        if !layout.instantiate(extent, &targets, &mut *store.allocator().lock())? {
             return Ok(encoded.into());
         }
         let encoded = layout.encode();

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod check;
 mod client;
 mod clock;
@@ -38,7 +39,7 @@ pub use client::{Client, ClientBuilder, MakeLayer};
 pub use clio_core::io::LockDemand;
 pub use clio_core::units::Fid;
 pub use clio_core::{Errno, Error, Result};
-pub use clio_lov::layout::{Component, FileLayout, Layout};
+pub use clio_lov::layout::{Component, ComponentDescription, Description, FileLayout, Layout};
 pub use clio_namespace::{RenameMode, XattrMode};
 pub use config::Config;
 pub use file::File;
@@ -47,6 +48,7 @@ pub use options::OpenOptions;
 pub use stats::{Cache, Stats, TargetStats};
 pub use uri::StoreUri;
 
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz {
     //! Decoders of what is stored, for fuzz targets.

@@ -9,7 +9,7 @@ use clio_core::Result;
 use clio_core::env::{Env, EnvTags};
 use clio_core::object::{Device, Object, ObjectConf, ObjectRef, Site, SiteLimits};
 use clio_core::page::FolioSlab;
-use clio_core::units::Fid;
+use clio_core::units::{BLOCK_SIZE, Fid};
 use clio_lov::LovDevice;
 use clio_osc::{OscConfig, OscDevice, Workers};
 use clio_vvp::{PageCache, VvpConfig, VvpDevice};
@@ -160,9 +160,9 @@ impl Drop for Stack {
 
 fn osc_config(config: &Config) -> OscConfig {
     OscConfig {
-        max_rpc_bytes: config.get("rpc_kb") << 10,
-        max_rpcs_in_flight: config.get("rpcs_in_flight") as usize,
-        max_dirty_bytes: config.get("dirty_mb") << 20,
+        max_rpc_bytes: config.get("max_pages_per_rpc") * BLOCK_SIZE,
+        max_rpcs_in_flight: config.get("max_rpcs_in_flight") as usize,
+        max_dirty_bytes: config.get("max_dirty_mb") << 20,
         writeback_age: Duration::from_millis(config.get("writeback_age_ms")),
         writeback_lag: Duration::from_millis(config.get("writeback_lag_ms")),
         checksums: config.get("checksums") != 0,

@@ -182,11 +182,21 @@ impl fmt::Display for Stats {
                 "; locks: {} cached, {} enqueued, {} cancelled",
                 t.locks_cached, t.locks_enqueued, t.locks_cancelled
             )?;
+            write!(
+                f,
+                "\n    dirty {:.1} MiB, grant {:.1} MiB; {} blocking ASTs, {} glimpses, {} lockless",
+                mib(t.dirty_bytes),
+                mib(t.grant_bytes),
+                t.blocking_asts,
+                t.glimpses,
+                t.lockless
+            )?;
             if t.resends + t.checksum_errors + t.evictions > 0 {
                 write!(f, "; {} resends, {} checksum errors, {} evictions", t.resends, t.checksum_errors, t.evictions)?;
             }
             histogram(f, "read RPCs by pages", &t.read_rpc_pages)?;
             histogram(f, "write RPCs by pages", &t.write_rpc_pages)?;
+            histogram(f, "RPCs in flight", &t.rpcs_in_flight)?;
             writeln!(f)?;
         }
         Ok(())

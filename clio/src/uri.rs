@@ -15,8 +15,8 @@ pub enum StoreUri {
     Mem {
         /// Name, possibly empty.
         name: String,
-        /// Number of targets.
-        targets: u16,
+        /// Number of targets for a store that has to be made; `None`: as it is, or one.
+        targets: Option<u16>,
     },
     /// Folders under one folder.
     Dir {
@@ -48,7 +48,7 @@ impl FromStr for StoreUri {
             }
         }
         match scheme {
-            "mem" => Ok(StoreUri::Mem { name: place.to_string(), targets: targets.unwrap_or(1) }),
+            "mem" => Ok(StoreUri::Mem { name: place.to_string(), targets }),
             "dir" if place.is_empty() => Err(bad("a folder is missing: give dir:/path or a path".into())),
             "dir" => Ok(StoreUri::Dir { path: place.into(), targets }),
             "node" | "rados" | "s3" => Err(Error::new(
@@ -65,7 +65,8 @@ impl FromStr for StoreUri {
 impl fmt::Display for StoreUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreUri::Mem { name, targets } => write!(f, "mem:{name}?targets={targets}"),
+            StoreUri::Mem { name, targets: Some(n) } => write!(f, "mem:{name}?targets={n}"),
+            StoreUri::Mem { name, targets: None } => write!(f, "mem:{name}"),
             StoreUri::Dir { path, targets: Some(n) } => write!(f, "dir:{}?targets={n}", path.display()),
             StoreUri::Dir { path, targets: None } => write!(f, "dir:{}", path.display()),
         }
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!("dir:/a/b?targets=4".parse::<StoreUri>().unwrap(), dir("/a/b", Some(4)));
         assert_eq!("/a/b".parse::<StoreUri>().unwrap(), dir("/a/b", None));
         assert_eq!("a/b:c".parse::<StoreUri>().unwrap(), dir("a/b:c", None));
-        assert_eq!("mem:".parse::<StoreUri>().unwrap(), StoreUri::Mem { name: String::new(), targets: 1 });
+        assert_eq!("mem:".parse::<StoreUri>().unwrap(), StoreUri::Mem { name: String::new(), targets: None });
         for (bad, says) in [
             ("dir:/a?targets=0", "from 1 to"),
             ("dir:/a?stripes=2", "unknown parameter 'stripes=2'"),

@@ -1,5 +1,7 @@
 //! What the end-to-end tests share: stores to test on, and data that tells where it was written.
 
+pub mod faults;
+
 use clio::{Client, Layout, OpenOptions};
 
 /// Options that make or open a file for everything.
@@ -36,7 +38,13 @@ pub fn clients<const N: usize>(targets: u16) -> [Client; N] {
     std::array::from_fn(|n| if n == 0 { first.clone() } else { first.second_client().expect("client") })
 }
 
-/// How many cases a property test runs: `normal`, or twenty times that where `CLIO_TEST_FULL` is set.
+/// How many cases a property test runs: `normal`, or twenty times that where `TEST_FULL` is set.
 pub fn cases(normal: u32) -> u32 {
-    if std::env::var_os("CLIO_TEST_FULL").is_some() { normal * 20 } else { normal }
+    if full() { normal * 20 } else { normal }
+}
+
+/// Whether `TEST_FULL` asks for the long forms. It has no `CLIO_` in front: the client refuses such variables if they
+/// are no settings of its own.
+pub fn full() -> bool {
+    std::env::var_os("TEST_FULL").is_some()
 }

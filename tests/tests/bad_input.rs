@@ -227,7 +227,7 @@ fn layouts_that_cannot_be() {
         refused(client.metadata("/g"), Errno::ENOENT, &["/g"]);
     }
     refused(
-        Client::builder("mem:").set("stripe_kb", 100).connect(),
+        Client::builder().store("mem:").set("stripe_kb", 100).connect(),
         Errno::EINVAL,
         &["stripe_kb = 100", "give a multiple of 64"],
     );

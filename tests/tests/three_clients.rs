@@ -1,25 +1,52 @@
-//! Random operations by three clients on one file of one store, against a plain vector of bytes: after every
-//! operation each client must see what a single local file would show.
+//! Random operations by three clients on one file of one store, in memory or in folders, against a plain vector of
+//! bytes: after every operation each client must see what a single local file would show, and keep its accounts.
 
 use clio::{Client, ClientBuilder, File};
 use clio_tests::{narrow, pattern, read_write};
 use proptest::prelude::*;
+
+/// Files besides the one that all is about: more than a small client keeps locks.
+const CROWD: usize = 40;
 
 /// Everything happens in the first megabyte, so that operations meet.
 const SPAN: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Read { at: u64, len: usize },
-    Write { at: u64, len: usize },
-    Append { len: usize },
-    Truncate { size: u64 },
-    Punch { at: u64, len: u64 },
-    Sync { data_only: bool },
-    DirectWrite { at: u64, len: usize },
-    DirectRead { at: u64, len: usize },
+    Read {
+        at: u64,
+        len: usize,
+    },
+    Write {
+        at: u64,
+        len: usize,
+    },
+    Append {
+        len: usize,
+    },
+    Truncate {
+        size: u64,
+    },
+    Punch {
+        at: u64,
+        len: u64,
+    },
+    Sync {
+        data_only: bool,
+    },
+    DirectWrite {
+        at: u64,
+        len: usize,
+    },
+    DirectRead {
+        at: u64,
+        len: usize,
+    },
     Stat,
+    /// The client gives all its locks back, with what it has cached under them.
     DropCaches,
+    /// The client locks so many other files that it gives back those locks of this one that it hasn't used for long.
+    CrowdLocks,
     Reopen,
 }
 
@@ -43,6 +70,7 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (offsets(), lengths()).prop_map(|(at, len)| Op::DirectRead { at, len }),
         2 => Just(Op::Stat),
         1 => Just(Op::DropCaches),
+        1 => Just(Op::CrowdLocks),
         1 => Just(Op::Reopen),
     ]
 }
@@ -52,6 +80,7 @@ struct Side {
     file: File,
     appender: File,
     direct: File,
+    crowd: Vec<File>,
 }
 
 impl Side {
@@ -60,14 +89,23 @@ impl Side {
         let file = open(read_write().layout(narrow(stripes)));
         let appender = open(clio::OpenOptions::new().append(true));
         let direct = open(read_write().direct(true));
-        Self { file, appender, direct, client }
+        let crowd = (0..CROWD).map(|n| client.open_with(format!("/other{n}"), read_write()).expect("open")).collect();
+        Self { file, appender, direct, crowd, client }
     }
 }
 
-fn builder(targets: u16, tiny: bool) -> ClientBuilder {
-    let builder = Client::builder(&format!("mem:?targets={targets}"));
+/// Where the store is, and how much its clients may have.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    stripes: u16,
+    /// So small that pages, quota and locks run out.
+    tiny: bool,
+}
+
+fn builder(uri: &str, tiny: bool) -> ClientBuilder {
+    let builder = Client::builder().store(&format!("{uri}?targets=3"));
     match tiny {
-        true => builder.set("cache_mb", 4).set("dirty_mb", 1).set("rpc_kb", 64),
+        true => builder.set("cache_mb", 4).set("max_dirty_mb", 1).set("max_pages_per_rpc", 16).set("lock_lru", 16),
         false => builder,
     }
 }
@@ -91,8 +129,9 @@ fn write(model: &mut Vec<u8>, at: u64, data: &[u8]) {
     model[at as usize..end].copy_from_slice(data);
 }
 
-fn run(stripes: u16, tiny: bool, script: Vec<(usize, Op)>) -> Result<(), TestCaseError> {
-    let first = builder(3, tiny).connect().expect("client");
+fn run(uri: &str, setting: Setting, script: Vec<(usize, Op)>) -> Result<(), TestCaseError> {
+    let Setting { stripes, tiny } = setting;
+    let first = builder(uri, tiny).connect().expect("client");
     let clients = [first.clone(), first.second_client().expect("client"), first.second_client().expect("client")];
     let mut sides: Vec<_> = clients.into_iter().map(|c| Side::open(c, stripes)).collect();
     let mut model: Vec<u8> = Vec::new();
@@ -131,9 +170,17 @@ fn run(stripes: u16, tiny: bool, script: Vec<(usize, Op)>) -> Result<(), TestCas
             Op::Sync { data_only: false } => side.file.sync_all().expect("sync"),
             Op::Stat => prop_assert_eq!(side.file.metadata().expect("stat").len(), model.len() as u64, "{}", what),
             Op::DropCaches => side.client.drop_caches().expect("drop caches"),
+            Op::CrowdLocks => {
+                for other in &side.crowd {
+                    prop_assert_eq!(other.read_at(&mut [0], 0).expect("read"), 0, "{}", what);
+                }
+            }
             Op::Reopen => *side = Side::open(side.client.clone(), stripes),
         }
-        side.client.check_invariants().map_err(|e| TestCaseError::fail(format!("{what}: {e}")))?;
+        for (of, side) in sides.iter().enumerate() {
+            let broken = |e| TestCaseError::fail(format!("{what}: client {of}: {e}"));
+            side.client.check_invariants().map_err(broken)?;
+        }
     }
     for (who, side) in sides.iter().enumerate() {
         let mut all = vec![0; model.len() + 1];
@@ -147,24 +194,39 @@ fn run(stripes: u16, tiny: bool, script: Vec<(usize, Op)>) -> Result<(), TestCas
 #[test]
 fn an_append_after_the_truncates_of_two_others_starts_at_the_end() {
     let script = vec![(1, Op::Truncate { size: 233_346 }), (0, Op::Truncate { size: 0 }), (1, Op::Append { len: 1 })];
-    run(1, false, script).expect("as a local file");
+    run("mem:", Setting { stripes: 1, tiny: false }, script).expect("as a local file");
+}
+
+fn settings() -> impl Strategy<Value = Setting> {
+    (1u16..=3, any::<bool>()).prop_map(|(stripes, tiny)| Setting { stripes, tiny })
+}
+
+fn scripts() -> impl Strategy<Value = Vec<(usize, Op)>> {
+    prop::collection::vec((0usize..3, ops()), 1..60)
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    // What fails becomes a named test.
+    let failure_persistence = None;
+    ProptestConfig { cases, max_shrink_iters: 2000, failure_persistence, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: clio_tests::cases(40),
-        max_shrink_iters: 2000,
-        // What fails becomes a named test.
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(clio_tests::cases(40)))]
 
     #[test]
-    fn three_clients_see_one_file(
-        stripes in 1u16..=3,
-        tiny: bool,
-        script in prop::collection::vec((0usize..3, ops()), 1..60),
-    ) {
-        run(stripes, tiny, script)?;
+    fn three_clients_see_one_file(setting in settings(), script in scripts()) {
+        run("mem:", setting, script)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(clio_tests::cases(10)))]
+
+    /// In folders, requests are carried out by other threads, and what is checked at rest is found right.
+    #[test]
+    fn three_clients_see_one_file_in_folders(setting in settings(), script in scripts()) {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("tempdir");
+        run(&format!("dir:{}", dir.path().join("store").display()), setting, script)?;
     }
 }

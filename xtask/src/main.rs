@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask demo | test | ci | bench | loom | fuzz | dist`.
+//! The project's own commands: `cargo xtask demo | test | ci | lint | bench | loom | fuzz | dist`.
 
 mod dist;
 mod fuzz;
@@ -12,9 +12,10 @@ cargo xtask COMMAND
 
   demo              build, and show the main job on real files in a temporary store
   test [--full]     all tests: unit, property, end to end, model checks (--full: the long forms, fuzzing)
-  ci                what CI runs: test, and the lint gates
-  bench [--quick] [--json]
-                    benchmarks, one JSON line a row
+  ci                what CI runs: the lint gates, none of which may be missing, and test
+  lint [--strict]   format, clippy, docs, licences; --strict (or CI set): a missing tool is an error
+  bench [--quick] [--json] [NAME…]
+                    benchmarks, a row each: a table, or with --json one JSON line a row
   loom              model checks of everything lock-free or with several locks
   fuzz [SECONDS]    every fuzz target for that long (60)
   dist              lay out target/dist/{bin,lib,include,share}
@@ -27,10 +28,10 @@ fn main() -> Result<()> {
         Some("demo") => demo(&rest),
         Some("test") => test(rest.contains(&"--full")),
         Some("ci") => {
-            lint()?;
+            lint(true)?;
             test(false)
         }
-        Some("lint") => lint(),
+        Some("lint") => lint(rest.contains(&"--strict") || std::env::var_os("CI").is_some()),
         Some("bench") => bench(&rest),
         Some("loom") => loom(),
         Some("fuzz") => fuzz::all(rest.first().map_or(Ok(60), |s| s.parse())?),
@@ -52,7 +53,7 @@ fn demo(rest: &[&str]) -> Result<()> {
 fn test(full: bool) -> Result<()> {
     let mut tests = cargo("tests", &["test", "--workspace", "--all-features"]);
     if full {
-        tests = tests.env("PROPTEST_CASES", "2000").env("CLIO_TEST_FULL", "1");
+        tests = tests.env("PROPTEST_CASES", "2000").env("TEST_FULL", "1");
     }
     steps(vec![tests])?;
     loom()?;
@@ -71,23 +72,30 @@ fn loom() -> Result<()> {
             .env("RUSTFLAGS", "--cfg clio_loom")
             .env("CARGO_TARGET_DIR", "target/loom")
             .env("LOOM_MAX_PREEMPTIONS", "2")
+            .that_runs_tests()
     });
     steps(all.collect())
 }
 
-fn lint() -> Result<()> {
+/// The gates that need no test to run. A tool that isn't installed is an error if `strict`, and else a message.
+fn lint(strict: bool) -> Result<()> {
     let mut gates = vec![
         cargo("format", &["fmt", "--all", "--check"]),
         cargo("clippy", &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
         cargo("doc", &["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings"),
     ];
-    match run::has_subcommand("deny") {
-        true => gates.extend([
+    match (run::has_subcommand("deny"), strict) {
+        (true, _) => gates.extend([
             // Those of other platforms too, which a build here doesn't need but the gate reads.
             cargo("fetch", &["fetch", "--locked"]),
             cargo("deny", &["deny", "--offline", "check", "licenses", "bans", "sources"]),
         ]),
-        false => eprintln!("xtask: cargo-deny is not installed (cargo install cargo-deny): its gate is skipped"),
+        (false, true) => {
+            bail!("cargo-deny is not installed, and no gate may be skipped here: cargo install cargo-deny")
+        }
+        (false, false) => {
+            eprintln!("xtask: cargo-deny is not installed (cargo install cargo-deny): its gate is skipped");
+        }
     }
     steps(gates)
 }

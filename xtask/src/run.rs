@@ -1,14 +1,17 @@
 //! Running commands.
 
 use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// One command of a task.
 pub struct Step {
     name: String,
     command: Command,
+    /// Whether it must run tests.
+    tests: bool,
 }
 
 /// A cargo command called `name`.
@@ -21,14 +24,14 @@ impl Step {
     pub fn cargo(name: &str, args: &[&str]) -> Self {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(args).current_dir(root());
-        Self { name: name.into(), command }
+        Self { name: name.into(), command, tests: false }
     }
 
     /// A cargo command of the nightly toolchain, called `name`.
     pub fn nightly_cargo(name: &str, args: &[&str]) -> Self {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly", "cargo"]).args(args).current_dir(root());
-        Self { name: name.into(), command }
+        Self { name: name.into(), command, tests: false }
     }
 
     /// More arguments.
@@ -49,13 +52,49 @@ impl Step {
         self
     }
 
+    /// It is a run of tests, and fails if no test ran: a filter that matches nothing is no success.
+    pub fn that_runs_tests(self) -> Self {
+        Self { tests: true, ..self }
+    }
+
     /// Runs it, with its output on ours.
     pub fn run(mut self) -> Result<()> {
+        if self.tests {
+            return self.run_tests();
+        }
         let status = self.command.status().with_context(|| format!("{}: could not be started", self.name))?;
         if !status.success() {
             bail!("{} failed ({status})", self.name);
         }
         Ok(())
+    }
+
+    fn run_tests(mut self) -> Result<()> {
+        let child = self.command.stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("{}: could not be started", self.name))?;
+        let mut passed = 0;
+        for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+            let line = line?;
+            passed += passed_in(&line);
+            println!("{line}");
+        }
+        let status = child.wait()?;
+        if !status.success() {
+            bail!("{} failed ({status})", self.name);
+        }
+        if passed == 0 {
+            bail!("{}: no test ran; are they still called so?", self.name);
+        }
+        Ok(())
+    }
+}
+
+/// How many tests passed, by a line of the test runner's summary; none by any other line.
+fn passed_in(line: &str) -> usize {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        ["test", "result:", _, passed, "passed;", ..] => passed.parse().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -85,4 +124,33 @@ pub fn has_nightly() -> bool {
 /// The workspace's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printing(line: &str) -> Step {
+        let mut command = Command::new("echo");
+        command.arg(line);
+        Step { name: "a run".into(), command, tests: false }.that_runs_tests()
+    }
+
+    #[test]
+    fn a_run_without_tests_fails() {
+        let summary = |passed| {
+            format!("test result: ok. {passed} passed; 0 failed; 0 ignored; 0 measured; 4 filtered out; finished in 0s")
+        };
+        printing(&summary(12)).run().expect("twelve tests ran");
+        assert!(printing(&summary(0)).run().unwrap_err().to_string().contains("no test ran"));
+        assert!(printing("running 3 tests").run().is_err(), "no summary, no success");
+    }
+
+    #[test]
+    fn a_run_that_fails_fails_even_with_tests_that_passed() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'test result: FAILED. 3 passed; 1 failed;'; exit 101"]);
+        let step = Step { name: "a run".into(), command, tests: true };
+        assert!(step.run().unwrap_err().to_string().contains("failed"));
+    }
 }

@@ -1,7 +1,7 @@
 //! Reads that the cache serves.
 
 use super::{LARGE, SMALL, client_in_memory, fill, fresh};
-use crate::measure::{Figure, Report, shuffled, time};
+use crate::measure::{Figure, Report, shuffled, shuffled_from, time, time_threads};
 use crate::places;
 use anyhow::Result;
 use std::fs;
@@ -70,7 +70,8 @@ pub fn run(report: &mut Report) -> Result<()> {
             }
         }
     }
-    misaligned(report, &file)
+    misaligned(report, &file)?;
+    two_threads(report, &file, &memory)
 }
 
 /// The same with a buffer that is aligned to nothing.
@@ -88,4 +89,36 @@ fn misaligned(report: &mut Report, file: &clio::File) -> Result<()> {
         })
     };
     report.pair(Figure::ops("cached read 1M, misaligned buffer", "aligned", Some(0.8), ops), || read(3), || read(0))
+}
+
+/// Two threads, each in its own order, against two threads that copy.
+fn two_threads(report: &mut Report, file: &clio::File, memory: &[u8]) -> Result<()> {
+    const THREADS: usize = 2;
+    for (size, what, ops) in [(SMALL, "4K", 100_000u64), (LARGE, "1M", 1_000)] {
+        let ops = if report.quick { ops / 10 } else { ops };
+        let places = (memory.len() / size) as u64;
+        let name = format!("cached read {what}, over the set, two threads");
+        let figure = Figure::ops(&name, "memcpy", Some(0.7).filter(|_| size == SMALL), ops * THREADS as u64);
+        let ours = || {
+            time_threads(THREADS, |n| {
+                let (mut next, mut buf) = (shuffled_from(n as u64, places), vec![0u8; size]);
+                for _ in 0..ops {
+                    file.read_at(&mut buf, next() * size as u64)?;
+                    black_box(&buf);
+                }
+                Ok(())
+            })
+        };
+        report.pair(figure.threads(THREADS), ours, || {
+            time_threads(THREADS, |n| {
+                let (mut next, mut buf) = (shuffled_from(n as u64, places), vec![0u8; size]);
+                for _ in 0..ops {
+                    let at = (next() * size as u64) as usize;
+                    black_box(&mut buf[..]).copy_from_slice(black_box(&memory[at..at + size]));
+                }
+                Ok(())
+            })
+        })?;
+    }
+    Ok(())
 }

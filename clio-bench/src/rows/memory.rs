@@ -12,7 +12,7 @@ fn resident_bytes() -> Result<u64> {
 
 pub fn run(report: &mut Report) -> Result<()> {
     let files: u64 = if report.quick { 10_000 } else { 100_000 };
-    let client = Client::builder("mem:").set("cache_mb", 2048).set("dirty_mb", 2048).connect()?;
+    let client = Client::builder().store("mem:").set("cache_mb", 2048).set("max_dirty_mb", 2048).connect()?;
     for n in 0..files {
         client.create(format!("/f{n}"))?.write_all_at(&[n as u8; 4096], 0)?;
     }

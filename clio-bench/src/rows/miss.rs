@@ -1,9 +1,10 @@
 //! Reads that miss Clio's cache and hit the target's page cache.
 
 use super::{LARGE, SMALL, client_in, fill, fresh};
-use crate::measure::{Figure, Report, shuffled, time};
+use crate::measure::{Figure, Report, shuffled, shuffled_from, time, time_threads};
 use crate::places;
 use anyhow::Result;
+use clio::{Client, File};
 use std::fs;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -64,6 +65,43 @@ pub fn run(report: &mut Report) -> Result<()> {
                 Ok(())
             })
         })?;
+        at_depth(report, &client, &file, &plain, rival, blocks)?;
     }
     Ok(())
+}
+
+/// As many reads at once as there are threads: each reads on its own.
+fn at_depth(
+    report: &mut Report,
+    client: &Client,
+    file: &File,
+    plain: &fs::File,
+    rival: &str,
+    blocks: u64,
+) -> Result<()> {
+    const DEPTH: usize = 32;
+    let each = if report.quick { 20 } else { 200 };
+    let figure = Figure::ops("random read 4K, cold cache, depth 32", rival, Some(0.9), each * DEPTH as u64);
+    let note = "32 threads on both sides; the goal is meant against io_uring, which neither side uses";
+    let ours = || {
+        client.drop_caches()?;
+        time_threads(DEPTH, |n| {
+            let (mut next, mut buf) = (shuffled_from(n as u64, blocks), [0u8; SMALL]);
+            for _ in 0..each {
+                file.read_at(&mut buf, next() * SMALL as u64)?;
+                black_box(&buf);
+            }
+            Ok(())
+        })
+    };
+    report.pair(figure.threads(DEPTH).note(note), ours, || {
+        time_threads(DEPTH, |n| {
+            let (mut next, mut buf) = (shuffled_from(n as u64, blocks), [0u8; SMALL]);
+            for _ in 0..each {
+                plain.read_exact_at(&mut buf, next() * SMALL as u64)?;
+                black_box(&buf);
+            }
+            Ok(())
+        })
+    })
 }

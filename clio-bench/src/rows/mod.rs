@@ -19,13 +19,13 @@ pub const LARGE: usize = 1 << 20;
 
 /// A client of a store in memory that caches all of `mib`.
 fn client_in_memory(mib: u64) -> Result<Client> {
-    Ok(Client::builder("mem:").set("cache_mb", mib * 2 + 64).set("dirty_mb", mib + 64).connect()?)
+    Ok(Client::builder().store("mem:").set("cache_mb", mib * 2 + 64).set("max_dirty_mb", mib + 64).connect()?)
 }
 
 /// A client of a new store of `targets` folders in `dir`.
 fn client_in(dir: &Path, targets: u16, cache_mib: u64) -> Result<Client> {
     let uri = format!("dir:{}?targets={targets}", dir.join("store").display());
-    Ok(Client::builder(&uri).set("cache_mb", cache_mib).connect()?)
+    Ok(Client::builder().store(&uri).set("cache_mb", cache_mib).connect()?)
 }
 
 fn fresh(client: &Client, path: &str, stripes: u16) -> Result<File> {

@@ -1,9 +1,10 @@
 //! Writes: acknowledged into the cache, and with drain.
 
 use super::{LARGE, SMALL, client_in, client_in_memory, fresh};
-use crate::measure::{Figure, Report, time};
+use crate::measure::{Figure, Report, time, time_threads};
 use crate::places;
 use anyhow::Result;
+use clio_core::sync::Mutex;
 use std::fs;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -12,6 +13,8 @@ const BURST: u64 = 32 << 20;
 
 pub fn run(report: &mut Report) -> Result<()> {
     bursts(report)?;
+    misaligned(report)?;
+    two_threads(report)?;
     for (size, what) in [(SMALL, "4K"), (LARGE, "1M")] {
         drained(report, size, what)?;
     }
@@ -41,7 +44,7 @@ fn bursts(report: &mut Report) -> Result<()> {
                 Ok(took)
             };
             let mut memory = vec![1u8; BURST as usize];
-            let goal = (size == SMALL).then_some(0.5);
+            let goal = (size == SMALL).then_some(0.8);
             report.pair(Figure::ops(&name, "memcpy", goal, ops), ours, || {
                 time(|| {
                     for piece in memory.chunks_exact_mut(size) {
@@ -50,22 +53,83 @@ fn bursts(report: &mut Report) -> Result<()> {
                     Ok(())
                 })
             })?;
-            let dir = places::tmpfs()?;
-            let goal = (size == SMALL && kind == "fresh").then_some(8.0);
-            report.pair(Figure::ops(&name, "tmpfs pwrite", goal, ops), ours, || {
-                let rival = fs::File::options()
-                    .create(true)
-                    .write(true)
-                    .truncate(kind == "fresh")
-                    .open(dir.path().join("f"))?;
-                time(|| {
-                    for n in 0..ops {
-                        rival.write_all_at(&data, n * size as u64)?;
-                    }
-                    Ok(())
-                })
-            })?;
+            for (rival, dir) in [("tmpfs pwrite", places::tmpfs()?), ("ext4 pwrite", places::disk()?)] {
+                let goal = (rival == "tmpfs pwrite" && size == SMALL && kind == "fresh").then_some(8.0);
+                report.pair(Figure::ops(&name, rival, goal, ops), ours, || {
+                    let rival = fs::File::options()
+                        .create(true)
+                        .write(true)
+                        .truncate(kind == "fresh")
+                        .open(dir.path().join("f"))?;
+                    time(|| {
+                        for n in 0..ops {
+                            rival.write_all_at(&data, n * size as u64)?;
+                        }
+                        Ok(())
+                    })
+                })?;
+            }
         }
+    }
+    Ok(())
+}
+
+/// Overwrites from a buffer that is aligned to nothing, and to places that are not.
+fn misaligned(report: &mut Report) -> Result<()> {
+    let client = client_in_memory(64)?;
+    let file = fresh(&client, "/misaligned", 1)?;
+    let data = vec![0x5Au8; LARGE + 64];
+    for (size, what) in [(SMALL, "4K"), (LARGE, "1M")] {
+        let ops = BURST / size as u64 - 1;
+        let write = |buffer: usize, place: u64| {
+            let took = time(|| {
+                for n in 0..ops {
+                    file.write_at(&data[buffer..buffer + size], n * size as u64 + place)?;
+                }
+                Ok(())
+            })?;
+            file.flush_data()?;
+            Ok(took)
+        };
+        let name = format!("write-behind {what}, overwrite, misaligned buffer");
+        report.pair(Figure::ops(&name, "aligned", Some(0.8), ops), || write(3, 0), || write(0, 0))?;
+        let name = format!("write-behind {what}, overwrite, misaligned offset");
+        let note = "the first and last block of each write are partly written";
+        report.pair(Figure::ops(&name, "aligned", None, ops).note(note), || write(0, 3), || write(0, 0))?;
+    }
+    Ok(())
+}
+
+/// Two threads that overwrite each its half of a burst, in files of their own, against two threads that copy.
+fn two_threads(report: &mut Report) -> Result<()> {
+    const THREADS: usize = 2;
+    let client = client_in_memory(256)?;
+    let half = BURST / THREADS as u64;
+    for (size, what) in [(SMALL, "4K"), (LARGE, "1M")] {
+        let data = vec![0x5Au8; size];
+        let files = (0..THREADS).map(|n| fresh(&client, &format!("/half{n}"), 1)).collect::<Result<Vec<_>>>()?;
+        let ours = || {
+            let took = time_threads(THREADS, |n| {
+                for at in (0..half).step_by(size) {
+                    files[n].write_at(&data, at)?;
+                }
+                Ok(())
+            })?;
+            files.iter().try_for_each(|f| f.flush_data())?;
+            Ok(took)
+        };
+        let memory: Vec<_> = (0..THREADS).map(|_| Mutex::new(vec![1u8; half as usize])).collect();
+        let name = format!("write-behind {what}, burst of 32 MiB, overwrite, two threads");
+        let goal = Some(0.8).filter(|_| size == SMALL);
+        let figure = Figure::ops(&name, "memcpy", goal, BURST / size as u64).threads(THREADS);
+        report.pair(figure, ours, || {
+            time_threads(THREADS, |n| {
+                for piece in memory[n].lock().chunks_exact_mut(size) {
+                    black_box(piece).copy_from_slice(black_box(&data));
+                }
+                Ok(())
+            })
+        })?;
     }
     Ok(())
 }

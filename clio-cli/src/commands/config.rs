@@ -56,6 +56,23 @@ impl Config {
         for s in &settings {
             out.line(format!("{:<18} = {:<10} # {}", s.name, s.value, s.source))?;
         }
+        let config = app.config()?;
+        for (n, (name, members)) in config.pools().enumerate() {
+            if n == 0 {
+                out.line("\n[pools]")?;
+            }
+            out.line(format!("{name} = {members:?}"))?;
+        }
+        for (prefix, layout) in config.layout_rules() {
+            let Some(c) = layout.components().first() else { continue };
+            let c = &c.striping;
+            out.line(format!("\n[layouts.{prefix:?}]"))?;
+            out.line(format!("stripe_count = {}", c.stripe_count.raw()))?;
+            out.line(format!("stripe_kb = {}", c.stripe_size >> 10))?;
+            if let Some(pool) = &c.pool {
+                out.line(format!("pool = {pool:?}"))?;
+            }
+        }
         out.finish()
     }
 }

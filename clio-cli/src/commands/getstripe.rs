@@ -6,8 +6,7 @@ use crate::paths::stored;
 use crate::report::Stop;
 use crate::show::{JsonName, exact};
 use clap::Args;
-use clio::{Client, FileLayout, Layout};
-use clio_lov::layout::{ComponentDescription, Description};
+use clio::{Client, ComponentDescription, Description, FileLayout, Layout};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

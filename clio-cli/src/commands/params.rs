@@ -25,7 +25,7 @@ enum Action {
         /// Names, as `cache_mb`
         names: Vec<String>,
     },
-    /// Write values to the file that --config or CLIO_CONFIG names; comments in it are kept
+    /// Write values to the settings file; comments in it are kept
     Set {
         /// As `cache_mb=1024`
         #[arg(required = true, value_name = "NAME=VALUE")]
@@ -66,8 +66,9 @@ fn get(app: &App, names: &[String]) -> Result<(), Stop> {
 
 fn set(app: &App, pairs: &[String]) -> Result<(), Stop> {
     let Some(path) = app.config_file() else {
-        return Err(Stop::Usage("no settings file is named; give --config FILE, or set CLIO_CONFIG".into()));
+        return Err(Stop::Usage("there is no home folder for settings; give --config FILE, or set CLIO_CONFIG".into()));
     };
+    let path = path.as_path();
     let fail = |e| Stop::on(path, e);
     let mut text = match fs::read_to_string(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -85,6 +86,9 @@ fn set(app: &App, pairs: &[String]) -> Result<(), Stop> {
         text = with_value(&text, name, check.get(name));
     }
     Config::default().merge_toml(&text, path).map_err(fail)?;
+    if let Some(folder) = path.parent().filter(|_| app.config_file_is_implied()) {
+        fs::create_dir_all(folder).map_err(|e| fail(Error::from_io("write", e)))?;
+    }
     replace(path, &text).map_err(|e| fail(Error::from_io("write", e)))?;
     overridden(path, pairs);
     Ok(())
@@ -106,8 +110,17 @@ fn with_value(text: &str, name: &str, value: u64) -> String {
     let key_of = |l: &str| l.split_once('=').map(|(k, _)| k.trim().trim_matches('"').to_string());
     let mut found = false;
     let mut lines: Vec<String> = Vec::new();
+    // What follows the first table's header belongs to tables.
+    let mut in_tables = false;
     for old in text.lines() {
-        if key_of(old).as_deref() != Some(name) {
+        if old.trim_start().starts_with('[') && !in_tables {
+            in_tables = true;
+            if !found {
+                lines.push(line.clone());
+                found = true;
+            }
+        }
+        if in_tables || key_of(old).as_deref() != Some(name) {
             lines.push(old.to_string());
             continue;
         }
@@ -143,11 +156,20 @@ mod tests {
 
     #[test]
     fn a_value_replaces_its_line_and_keeps_the_rest() {
-        let old = "# mine\ncache_mb = 64 # small\n\n rpc_kb=128\n";
-        assert_eq!(with_value(old, "cache_mb", 9), "# mine\ncache_mb = 9 # small\n\n rpc_kb=128\n");
-        assert_eq!(with_value(old, "rpc_kb", 256), "# mine\ncache_mb = 64 # small\n\nrpc_kb = 256\n");
-        assert_eq!(with_value("", "rpc_kb", 256), "rpc_kb = 256\n");
+        let old = "# mine\ncache_mb = 64 # small\n\n max_pages_per_rpc=32\n";
+        assert_eq!(with_value(old, "cache_mb", 9), "# mine\ncache_mb = 9 # small\n\n max_pages_per_rpc=32\n");
+        assert_eq!(
+            with_value(old, "max_pages_per_rpc", 64),
+            "# mine\ncache_mb = 64 # small\n\nmax_pages_per_rpc = 64\n"
+        );
+        assert_eq!(with_value("", "max_pages_per_rpc", 64), "max_pages_per_rpc = 64\n");
         assert_eq!(with_value("# cache_mb = 1\n", "cache_mb", 2), "# cache_mb = 1\ncache_mb = 2\n");
+        let tables = "cache_mb = 1\n[layouts.\"/a\"]\nstripe_kb = 64\n";
+        assert_eq!(
+            with_value(tables, "stripe_kb", 128),
+            "cache_mb = 1\nstripe_kb = 128\n[layouts.\"/a\"]\nstripe_kb = 64\n"
+        );
+        assert_eq!(with_value(tables, "cache_mb", 2), "cache_mb = 2\n[layouts.\"/a\"]\nstripe_kb = 64\n");
     }
 
     #[test]

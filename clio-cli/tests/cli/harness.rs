@@ -88,7 +88,7 @@ pub(crate) fn clio() -> Command {
     for (name, _) in std::env::vars_os().filter(|(n, _)| n.as_encoded_bytes().starts_with(b"CLIO_")) {
         command.env_remove(name);
     }
-    command.env("TZ", "UTC");
+    command.env("TZ", "UTC").env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
 

@@ -6,16 +6,20 @@ use std::fs;
 #[test]
 fn config_says_where_each_value_came_from() {
     let bed = Bed::without_store();
-    let file = bed.make("clio.toml", b"cache_mb = 64\nrpc_kb = 128\ndirty_mb = 5\n");
+    let file = bed.make("clio.toml", b"cache_mb = 64\nmax_pages_per_rpc = 32\nmax_dirty_mb = 5\n");
     let mut command = clio();
-    command.arg("--config").arg(&file).args(["--set", "dirty_mb=9", "config", "--json"]).env("CLIO_RPC_KB", "256");
+    command
+        .arg("--config")
+        .arg(&file)
+        .args(["--set", "max_dirty_mb=9", "config", "--json"])
+        .env("CLIO_MAX_PAGES_PER_RPC", "64");
     let shown = run(&mut command, b"").ok().json();
     let of = |name: &str| shown.as_array().unwrap().iter().find(|s| s["name"] == name).unwrap().clone();
     let path = file.to_str().unwrap();
     for (name, value, source) in [
         ("cache_mb", 64, path),
-        ("rpc_kb", 256, "CLIO_RPC_KB"),
-        ("dirty_mb", 9, "given"),
+        ("max_pages_per_rpc", 64, "CLIO_MAX_PAGES_PER_RPC"),
+        ("max_dirty_mb", 9, "given"),
         ("lock_lru", 100_000, "default"),
     ] {
         let s = of(name);
@@ -44,9 +48,17 @@ fn params_are_kept_in_the_file() {
     params(&["get", "cache_md"]).failed(1, &["did you mean 'cache_mb'"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
     let fresh = bed.local("fresh.toml");
-    run(clio().arg("--config").arg(&fresh).args(["params", "set", "rpc_kb=256"]), b"").ok();
-    assert_eq!(fs::read_to_string(&fresh).unwrap(), "rpc_kb = 256\n");
-    run(clio().args(["params", "set", "rpc_kb=256"]), b"").failed(2, &["CLIO_CONFIG"]);
+    run(clio().arg("--config").arg(&fresh).args(["params", "set", "max_pages_per_rpc=64"]), b"").ok();
+    assert_eq!(fs::read_to_string(&fresh).unwrap(), "max_pages_per_rpc = 64\n");
+    // Nobody names a file: the user's own.
+    let home = bed.local("home");
+    run(clio().env("XDG_CONFIG_HOME", &home).args(["params", "set", "max_pages_per_rpc=64"]), b"").ok();
+    assert_eq!(fs::read_to_string(home.join("clio/clio.toml")).unwrap(), "max_pages_per_rpc = 64\n");
+    let get = run(clio().env("XDG_CONFIG_HOME", &home).args(["params", "get", "max_pages_per_rpc"]), b"");
+    assert_eq!(get.ok().lines(), ["max_pages_per_rpc=64"]);
+    let mut homeless = clio();
+    homeless.env_remove("XDG_CONFIG_HOME").env_remove("HOME");
+    run(homeless.args(["params", "set", "cache_mb=64"]), b"").failed(2, &["CLIO_CONFIG"]);
 }
 
 #[test]

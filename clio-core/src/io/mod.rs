@@ -107,7 +107,8 @@ pub struct IoCommon {
     /// Set by a layer when the layout changed under the IO: it starts anew.
     pub need_restart: bool,
     /// Set by a layer that stripes, for each iteration: no target holds anything of it. It reads as zeros up to the end
-    /// of file; there are no pages to find, and nothing to submit.
+    /// of file; there are no pages to find, and nothing to submit. That layer has brought the object's size up to date, and
+    /// nobody asks it for it again ([`Object::glimpse`]) in that iteration: it would wait for the iteration's own end.
     pub hole: bool,
     /// Locks of the current iteration.
     pub lockset: LockSet,

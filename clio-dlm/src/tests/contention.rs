@@ -102,3 +102,20 @@ fn conflicts_in_a_window_are_answered_with_eusers_where_configured() {
     w.now_ms = 200;
     assert_eq!(w.ask(C, Pr, blocks(0, 1), PLAIN).len(), 1, "forgotten: waits, and the holder is asked back");
 }
+
+#[test]
+fn conflicts_are_remembered_when_the_last_lock_has_gone() {
+    let mut w = World::with(DlmConfig { lockless_conflicts: Some(4), contended_locks: 100, ..config() });
+    ping_pong(&mut w, 4);
+    let holder = w.dlm.locks(FID).next().unwrap();
+    w.cancel(holder.client, holder.handle.unwrap());
+    assert_eq!(w.dlm.counts().resources, 0);
+    let (h, _) = w.lock(A, Pr, blocks(0, 1), EXACT);
+    assert!(matches!(w.ask(C, Pw, blocks(0, 1), PLAIN)[..], [Effect::Refused { errno: Errno::EUSERS, .. }]));
+    w.cancel(A, h);
+    // A refusal is a conflict too: the fight goes on.
+    w.now_ms = 150;
+    w.lock(A, Pr, blocks(0, 1), EXACT);
+    w.now_ms = 190;
+    assert_eq!(w.ask(C, Pw, blocks(0, 1), PLAIN).len(), 1, "one conflict of late is no fight");
+}

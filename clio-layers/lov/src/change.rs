@@ -3,7 +3,8 @@
 //! Components get their targets when they are first written, by this client or another; nothing else changes while a
 //! file is in use. An IO goes by the snapshot that was current when its iteration began. Since a change only adds
 //! stripes, it disturbs no one but those who took a component for a hole: they are counted, a change waits for the end
-//! of their iterations (they wait for nobody), and new ones wait for the change.
+//! of their iterations, and new ones wait for the change. So such an iteration must not ask for the layout, nor for the
+//! size of the file, which does: that would be to wait for itself. It learns the size when it begins.
 
 use crate::layout::{FileLayout, LayoutGeneration, Location};
 use crate::object::LovObject;
@@ -156,6 +157,16 @@ impl LovObject {
             }
             _ => None,
         }
+    }
+
+    /// Learns the sizes of the stripes that are known, from one target after another. Waits for no change of the layout, so
+    /// that it can be called within a hole.
+    ///
+    /// # Errors
+    /// What a target says.
+    pub(crate) fn glimpse_stripes(&self, env: &Env) -> Result<()> {
+        let striped = self.snapshot();
+        striped.layout().stripes().try_for_each(|(at, _)| self.sub(env, &striped, at)?.glimpse(env).map(drop))
     }
 
     /// Drops the pages of a hole: no lock protects them, so that they must not stay.

@@ -162,6 +162,9 @@ impl IoSlice for LovIo {
         let lov = self.lov().clone();
         self.in_hole = scope::prepare(&lov, cx.env, cx.io)?;
         cx.io.hole = self.in_hole;
+        if self.in_hole && cx.io.iteration.end > cx.io.object.attrs().kms() {
+            lov.glimpse_stripes(cx.env)?;
+        }
         self.renew(cx.io)?;
         let shares = scope::shares(self.striped().layout(), cx.io)?;
         let moves = shares.len() == 1;

@@ -198,11 +198,7 @@ impl ObjectSlice for LovSlice {
         if self.0.snapshot().has_missing() {
             self.0.refresh(env)?;
         }
-        let striped = self.0.snapshot();
-        striped.layout().stripes().try_for_each(|(at, _)| {
-            self.0.sub(env, &striped, at)?.glimpse(env)?;
-            Ok(())
-        })
+        self.0.glimpse_stripes(env)
     }
 
     fn conf_set(&self, env: &Env, object: &Arc<Object>, conf: &ObjectConf) -> Result<()> {

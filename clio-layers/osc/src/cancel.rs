@@ -9,7 +9,7 @@ use clio_core::attr::{AttrMask, Lvb};
 use clio_core::env::Env;
 use clio_core::lock::LockDescr;
 use clio_core::object::Object;
-use clio_core::target::{DlmHandle, Op};
+use clio_core::target::DlmHandle;
 use clio_core::units::Extent;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl OscDevice {
 
     pub(crate) fn give_back(&self, handle: DlmHandle) {
         bump(&self.counters.locks_cancelled);
-        self.target.submit(self.client(), Op::Cancel(handle), Box::new(|_| {}));
+        self.send_cancel(handle, 1);
     }
 
     /// Undoes what a lock protects, in this order: writes out, drops pages that no other lock covers, cuts the pointer

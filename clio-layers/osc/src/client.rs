@@ -28,9 +28,11 @@ impl TargetClient for Callbacks {
     fn blocking_ast(&self, _: TargetIndex, handle: DlmHandle) {
         let Some(device) = self.device.upgrade() else { return };
         bump(&device.counters.blocking_asts);
-        if device.locks.note_blocking(handle) == AstOutcome::Cancel {
-            let workers = device.workers.clone();
-            workers.push(move |env| device.give_up(env, handle));
+        let workers = device.workers.clone();
+        match device.locks.note_blocking(handle) {
+            AstOutcome::Cancel => drop(workers.push(move |env| device.give_up(env, handle))),
+            AstOutcome::Disown => drop(workers.push_quick(move |_| device.send_cancel(handle, 1))),
+            AstOutcome::Noted => {}
         }
     }
 

@@ -11,11 +11,10 @@ use crate::stats::{Counters, OscStats};
 use crate::workers::Workers;
 use clio_core::env::Env;
 use clio_core::error::{Errno, Error, Result};
-use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::object::{Device, Object, ObjectBuilder};
 use clio_core::sync::atomic::AtomicBool;
-use clio_core::sync::{Condvar, OnceLock, RwLock};
-use clio_core::target::{Op, Reply, Target};
+use clio_core::sync::{OnceLock, RwLock};
+use clio_core::target::{Op, Target};
 use clio_core::units::{ClientId, Extent, TargetIndex};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -24,7 +23,7 @@ use std::time::Instant;
 /// The transfer device of one client for one target. Objects on it are stripes, or whole files where no layer splits.
 #[doc(alias = "client_obd")]
 pub struct OscDevice {
-    this: Weak<OscDevice>,
+    pub(crate) this: Weak<OscDevice>,
     pub(crate) target: Arc<dyn Target>,
     client: OnceLock<ClientId>,
     pub(crate) workers: Arc<Workers>,
@@ -132,26 +131,6 @@ impl OscDevice {
         self.pump(env);
     }
 
-    /// Asks the target something that has no data, and waits for the answer. Blocks; the caller holds no mutex.
-    ///
-    /// # Errors
-    /// What the target says.
-    pub fn call(&self, op: Op) -> Result<Reply> {
-        self.begin_call(op).wait()
-    }
-
-    /// Starts what [`OscDevice::call`] does.
-    pub(crate) fn begin_call(&self, op: Op) -> Arc<Call> {
-        let call = Arc::new(Call { reply: RankedMutex::new(LockRank::Transfer, None), done: Condvar::new() });
-        let answer = call.clone();
-        let done = move |result| {
-            *answer.reply.lock() = Some(result);
-            answer.done.notify_all();
-        };
-        self.target.submit(self.client(), op, Box::new(done));
-        call
-    }
-
     /// Writes everything out, gives all locks back, and disconnects. IOs and users of locks must be gone. Blocks.
     ///
     /// # Errors
@@ -177,7 +156,12 @@ impl OscDevice {
                 self.books.wait(&mut state, None);
             }
         }
-        first = first.and(self.call(Op::Disconnect).map(|_| ()));
+        let left = match self.call(Op::Disconnect) {
+            // The answer to the first attempt was lost.
+            Err(e) if e.errno() == Errno::ESTALE => Ok(()),
+            left => left.map(|_| ()),
+        };
+        first = first.and(left);
         first
     }
 
@@ -229,29 +213,6 @@ impl OscDevice {
         if bytes > 0 {
             // If it is lost on the way, the target has given more than is in use: it takes that back when we go.
             self.target.submit(self.client(), Op::ReturnGrant { bytes }, Box::new(|_| {}));
-        }
-    }
-}
-
-/// A call that waits for its answer.
-#[derive(Debug)]
-pub(crate) struct Call {
-    reply: RankedMutex<Option<Result<Reply>>>,
-    done: Condvar,
-}
-
-impl Call {
-    /// Waits for the answer. Blocks. Asked for once.
-    ///
-    /// # Errors
-    /// What the target says.
-    pub(crate) fn wait(&self) -> Result<Reply> {
-        let mut reply = self.reply.lock();
-        loop {
-            match reply.take() {
-                Some(result) => return result,
-                None => reply = reply.wait(&self.done),
-            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The IO slice: transfers, and the kinds of IO that a target does by itself.
 
-use crate::commit::{now_ns, write_time};
-use crate::device::{Call, OscDevice};
+use crate::call::Call;
+use crate::commit::write_time;
+use crate::device::OscDevice;
 use crate::state::ObjectKey;
 use clio_core::attr::AttrMask;
 use clio_core::env::Env;
@@ -18,7 +19,7 @@ pub(crate) struct OscIo {
     device: Arc<OscDevice>,
     key: ObjectKey,
     /// What was asked of the target in `start` and is waited for in `end`.
-    call: Option<Arc<Call>>,
+    call: Option<Call>,
 }
 
 impl OscIo {
@@ -28,7 +29,7 @@ impl OscIo {
 
     /// The answer to what `start` asked; an error is the IO's.
     fn answer(&mut self, io: &mut IoCommon) -> Option<Reply> {
-        match self.call.take()?.wait() {
+        match self.device.wait_call(&self.call.take()?) {
             Ok(reply) => Some(reply),
             Err(e) => {
                 io.fail(e.on(io.object.fid()));
@@ -38,7 +39,12 @@ impl OscIo {
     }
 
     fn end_truncate(&mut self, io: &mut IoCommon, size: u64) {
-        if self.answer(io).is_some() {
+        if self.answer(io).is_none() {
+            // The target may have done it, and its answer be lost. Nobody else can change the end: it says what is so.
+            if let Ok(Reply::Attr(now)) = self.device.call(Op::GetAttr(io.object.fid())) {
+                io.object.attr_modify(AttrMask::SIZE | AttrMask::KMS, |a| (a.size, a.kms) = (now.size, now.size));
+            }
+        } else {
             let now = write_time(&io.object);
             io.object.attr_modify(AttrMask::SIZE | AttrMask::KMS | AttrMask::MTIME | AttrMask::CTIME, |a| {
                 (a.size, a.kms) = (size, size);
@@ -66,7 +72,7 @@ impl OscIo {
 
     fn end_seek(&mut self, io: &mut IoCommon) {
         let Some(call) = self.call.take() else { return };
-        match call.wait() {
+        match self.device.wait_call(&call) {
             Ok(Reply::Offset(at)) => io.found = Some(at),
             Ok(_) => {}
             Err(e) if e.errno() == Errno::ENXIO => {}
@@ -86,12 +92,12 @@ impl IoSlice for OscIo {
             IoKind::Truncate { size } => {
                 self.device.cut(cx.env, cx.io.id, self.key, &cx.io.object, size);
                 let extent = Extent::new(size, Extent::EOF);
-                self.call = Some(self.device.begin_call(Op::Punch { fid, extent, mtime: now_ns() }));
+                self.call = Some(self.device.begin_call(Op::Punch { fid, extent, mtime: write_time(&cx.io.object) }));
             }
             IoKind::Punch => {
                 let extent = cx.io.iteration;
                 self.device.clear_for_punch(cx.env, self.key, extent, cx.io.object.attrs().kms());
-                self.call = Some(self.device.begin_call(Op::Punch { fid, extent, mtime: now_ns() }));
+                self.call = Some(self.device.begin_call(Op::Punch { fid, extent, mtime: write_time(&cx.io.object) }));
             }
             IoKind::Fsync { .. } => {
                 self.device.lock_state().make_urgent(self.key, cx.io.iteration);

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 mod cancel;
 mod client;
 mod commit;

@@ -2,9 +2,10 @@
 
 use crate::cancel::learn;
 use crate::device::OscDevice;
-use crate::lock_table::Granted;
+use crate::lock_table::{Answered, Granted};
 use crate::state::ObjectKey;
 use crate::stats::bump;
+use clio_core::attr::AttrMask;
 use clio_core::env::Env;
 use clio_core::error::{Errno, Error, Result};
 use clio_core::io::LockDemand;
@@ -123,7 +124,16 @@ impl OscLock {
                 named = handle;
                 granted = handle.map(|h| (h, Granted { key, extent, mode, lock: lock.clone(), attrs, ending: false }));
             }
-            let asked_back = device.locks.answered(granted);
+            if matches!(&reply, Err(e) if e.errno() != Errno::EUSERS && e.errno() != Errno::EAGAIN) {
+                device.suspect_lost_lock();
+            }
+            let answered = device.locks.answered(granted);
+            let mut reply = reply;
+            if answered == Answered::Disowned {
+                named = None;
+                reply = Err(Error::new(Errno::ESTALE, "lock", "the lock was given back before its grant was heard of"));
+            }
+            let asked_back = answered == Answered::AskedBack;
             let abandoned = {
                 let mut state = attempt.state.lock();
                 state.answer = Some(Answer { reply, asked_back });
@@ -186,7 +196,9 @@ impl OscLock {
                 self.ask(cx);
                 self.wait(cx)
             }
-            errno if matches!(errno, Errno::EIO | Errno::ENOMEM) && self.ask_later(cx) => Ok(Step::Wait),
+            Errno::EIO | Errno::ENOMEM if self.ask_later(cx) => Ok(Step::Wait),
+            // The target was busy; to a try-lock it is the answer.
+            Errno::EAGAIN if !cx.descr.flags.try_lock && self.ask_later(cx) => Ok(Step::Wait),
             _ => {
                 self.set_phase(Phase::Idle);
                 Err(e)
@@ -312,10 +324,15 @@ impl LockSlice for OscLock {
             Phase::Asked(attempt) => self.abandon(&attempt),
             // Not cancelled before: lost by an eviction, or with its object.
             Phase::Granted(handle) => {
-                if let Ok(object) = lock.object() {
-                    self.device.void_protection(env, self.key, &object, handle);
+                let object = lock.object();
+                if let Ok(object) = &object {
+                    self.device.void_protection(env, self.key, object, handle);
                 }
                 self.device.release(handle);
+                if let Ok(object) = object {
+                    // KMS was cut: what the file merged of its stripes counts no more.
+                    object.attr_modify(AttrMask::empty(), |_| {});
+                }
             }
             Phase::Lockless(handle) => drop(self.device.locks.remove(handle)),
             Phase::Idle | Phase::Later => {}

@@ -33,6 +33,19 @@ pub(crate) enum AstOutcome {
     Cancel,
     /// It is not known yet, or not any more.
     Noted,
+    /// It is not known, and the answer that named it may have been lost: it goes back to the target.
+    Disown,
+}
+
+/// What a lock that was just granted comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answered {
+    /// It is in the table.
+    Ours,
+    /// So it is, and somebody wants it already.
+    AskedBack,
+    /// It was given back before it was known.
+    Disowned,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +56,10 @@ struct Table {
     asked: usize,
     /// Blocking ASTs that came before the answer that names their lock.
     early: HashSet<DlmHandle>,
+    /// An answer that may have named a lock was lost: from now on, what isn't known is given back at once.
+    suspicious: bool,
+    /// Given back unknown while locks were asked for: an answer that names one of them comes too late.
+    disowned: HashSet<DlmHandle>,
     /// Lockless locks that wait for other locks of their object to go.
     waiting: Vec<(ObjectKey, Weak<ExtentLock>)>,
     lockless_made: u64,
@@ -71,20 +88,39 @@ impl LockTable {
     }
 
     /// The answer has come, with a lock or without. Returns whether the lock was asked back already.
-    pub(crate) fn answered(&self, granted: Option<(DlmHandle, Granted)>) -> bool {
+    pub(crate) fn answered(&self, granted: Option<(DlmHandle, Granted)>) -> Answered {
         let mut table = self.table.lock();
         table.asked -= 1;
-        let mut asked_back = false;
+        let mut answered = Answered::Ours;
         if let Some((handle, g)) = granted {
-            asked_back = table.early.remove(&handle);
-            table.by_handle.insert(handle, g.key);
-            table.by_object.insert((g.key, handle), g);
+            if table.disowned.remove(&handle) {
+                answered = Answered::Disowned;
+            } else {
+                if table.early.remove(&handle) {
+                    answered = Answered::AskedBack;
+                }
+                table.by_handle.insert(handle, g.key);
+                table.by_object.insert((g.key, handle), g);
+            }
         }
         if table.asked == 0 {
             // What is left is about locks that we gave back ourselves.
             table.early.clear();
+            table.disowned.clear();
         }
-        asked_back
+        answered
+    }
+
+    /// A request for a lock failed: it may have been granted all the same, and the answer lost. Returns locks that were
+    /// asked back, and may be that one: they are to be given back.
+    pub(crate) fn suspect(&self) -> Vec<DlmHandle> {
+        let mut table = self.table.lock();
+        table.suspicious = true;
+        let early = std::mem::take(&mut table.early);
+        if table.asked > 0 {
+            table.disowned.extend(&early);
+        }
+        early.into_iter().collect()
     }
 
     pub(crate) fn note_blocking(&self, handle: DlmHandle) -> AstOutcome {
@@ -92,10 +128,19 @@ impl LockTable {
         if table.by_handle.contains_key(&handle) {
             return AstOutcome::Cancel;
         }
-        if table.asked > 0 {
-            table.early.insert(handle);
+        match (table.suspicious, table.asked > 0) {
+            (false, false) => AstOutcome::Noted,
+            (false, true) => {
+                table.early.insert(handle);
+                AstOutcome::Noted
+            }
+            (true, asking) => {
+                if asking {
+                    table.disowned.insert(handle);
+                }
+                AstOutcome::Disown
+            }
         }
-        AstOutcome::Noted
     }
 
     fn with<R>(&self, handle: DlmHandle, read: impl FnOnce(&Granted) -> R) -> Option<R> {
@@ -286,10 +331,26 @@ mod tests {
         assert_eq!(table.note_blocking(DlmHandle(1)), AstOutcome::Noted);
         table.asking();
         assert_eq!(table.note_blocking(DlmHandle(7)), AstOutcome::Noted);
-        assert!(table.answered(Some((DlmHandle(7), granted(0, 10, LockMode::Pw)))));
+        assert_eq!(table.answered(Some((DlmHandle(7), granted(0, 10, LockMode::Pw)))), Answered::AskedBack);
         assert_eq!(table.note_blocking(DlmHandle(7)), AstOutcome::Cancel);
         table.asking();
-        assert!(!table.answered(Some((DlmHandle(1), granted(0, 10, LockMode::Pw)))), "nothing was asked for then");
+        let answered = table.answered(Some((DlmHandle(1), granted(0, 10, LockMode::Pw))));
+        assert_eq!(answered, Answered::Ours, "nothing was asked for then");
+    }
+
+    #[test]
+    fn what_is_unknown_after_a_lost_answer_goes_back() {
+        let table = LockTable::new();
+        table.asking();
+        assert_eq!(table.note_blocking(DlmHandle(3)), AstOutcome::Noted);
+        assert_eq!(table.suspect(), [DlmHandle(3)]);
+        assert_eq!(table.note_blocking(DlmHandle(4)), AstOutcome::Disown);
+        let answered = table.answered(Some((DlmHandle(3), granted(0, 10, LockMode::Pw))));
+        assert_eq!((answered, table.len()), (Answered::Disowned, 0), "its answer was only late");
+        table.asking();
+        let answered = table.answered(Some((DlmHandle(5), granted(0, 10, LockMode::Pw))));
+        assert_eq!((answered, table.note_blocking(DlmHandle(5))), (Answered::Ours, AstOutcome::Cancel));
+        assert_eq!(table.note_blocking(DlmHandle(6)), AstOutcome::Disown, "nothing is asked for");
     }
 
     #[test]

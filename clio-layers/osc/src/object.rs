@@ -59,7 +59,7 @@ impl ObjectSlice for OscObject {
                 self.device.receive_grant(grant);
                 if let Some(handle) = handle {
                     // Nobody was in the way. The lock was only asked for to find out.
-                    self.device.target.submit(self.device.client(), Op::Cancel(handle), Box::new(|_| {}));
+                    self.device.send_cancel(handle, 1);
                 }
                 learn(object, &lvb, 0);
                 Ok(())

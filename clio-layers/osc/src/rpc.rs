@@ -82,7 +82,7 @@ pub(crate) fn hull(bulk: &Bulk) -> Extent {
 }
 
 /// Errors that may go away by themselves.
-fn is_transient(e: &Error) -> bool {
+pub(crate) fn is_transient(e: &Error) -> bool {
     matches!(e.errno(), Errno::EIO | Errno::EAGAIN | Errno::ENOMEM | Errno::EBADMSG)
 }
 
@@ -197,7 +197,7 @@ impl OscDevice {
     /// The RPC is over: errors are kept, pages are released, credit goes back, and others get the slot.
     fn finish(self: &Arc<Self>, rpc: Box<Rpc>, result: Result<Reply>) {
         let env = Env::get(EnvTags::ANY);
-        let Rpc { rw, owner, object, key, extent, token, epoch, latches, slot, .. } = *rpc;
+        let Rpc { rw, owner, object, key, extent, lock, token, epoch, latches, slot, .. } = *rpc;
         let mut grant = 0;
         if let Ok(Reply::Written { grant: given, lvb }) = &result {
             grant = *given;
@@ -210,6 +210,9 @@ impl OscDevice {
             // Before anybody that waits for the data goes on.
             if latches {
                 self.latch(key, &object, e, epoch);
+            }
+            if rw == Rw::Write {
+                self.doubt_size(lock);
             }
         }
         let sync = match owner {
@@ -229,6 +232,17 @@ impl OscDevice {
             self.pump_soon(&env);
         } else {
             self.pump(&env);
+        }
+    }
+
+    /// A write failed that may have raised the size as known here: the lock goes that this knowledge comes with, so that
+    /// the target is asked again.
+    fn doubt_size(&self, lock: LockTag) {
+        let lock = lock.and_then(|handle| self.locks.find(handle));
+        if let Some(lock) = lock {
+            self.workers.push(move |env| {
+                lock.cancel(env);
+            });
         }
     }
 

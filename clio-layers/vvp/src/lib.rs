@@ -11,9 +11,13 @@
 //!
 //! # Threads of one client
 //! Extent locks protect against other clients only. Between threads of this one, a range lock of each object comes
-//! first of all locks (before the page budget): reads and buffered writes share their range; truncate, punch, direct
-//! writes and appends have it alone. The fast paths don't take it: whoever has a range alone shuts the windows in it
-//! first, and lowers the size before it cuts pages.
+//! first of all locks (before the page budget). Reads share their range, and so do buffered writes at one stroke, from one
+//! buffer into one folio, which the folio's mutex makes atomic; all other writes, truncate and punch have it alone. The fast
+//! paths don't take it. They only do what is done at one stroke; a read looks for writes that go bit by bit
+//! (`part_writes`), and whoever cuts a range shuts the windows in it first, and lowers the size before it cuts pages.
+//!
+//! So a write is seen whole or not at all by every reader of this client, and, as far as its iteration holds one extent
+//! lock, which is to the end of the stripe unit, by those of others.
 
 mod cache;
 mod clock;
@@ -21,6 +25,7 @@ mod config;
 mod file;
 mod io;
 mod object;
+mod part_writes;
 mod range_lock;
 mod read_ahead;
 mod transfer;
@@ -31,5 +36,5 @@ mod tests;
 
 pub use cache::{CacheStats, PageCache};
 pub use config::VvpConfig;
-pub use file::{FileFlags, VvpFile, sync_object};
+pub use file::{FaultedPage, FileFlags, VvpFile, is_worth_noting, sync_object};
 pub use object::VvpDevice;

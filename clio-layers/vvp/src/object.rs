@@ -2,6 +2,7 @@
 
 use crate::cache::{PageCache, Slot};
 use crate::config::VvpConfig;
+use crate::part_writes::PartWrites;
 use crate::range_lock::RangeLock;
 use crate::read_ahead::Limits;
 use clio_core::Result;
@@ -10,6 +11,7 @@ use clio_core::io::{Io, IoSlice};
 use clio_core::lock::{LockDescr, LockSlice};
 use clio_core::object::{Device, Object, ObjectBuilder, ObjectSlice};
 use clio_core::page::{PageBuilder, PageSlice};
+use clio_core::sync::atomic::AtomicU64;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -44,7 +46,13 @@ impl Device for VvpDevice {
     }
 
     fn object_init(&self, env: &Env, builder: &mut ObjectBuilder) -> Result<()> {
-        let state = ObjectState { cache: self.cache.clone(), ranges: RangeLock::default(), config: self.config };
+        let state = ObjectState {
+            cache: self.cache.clone(),
+            ranges: RangeLock::default(),
+            part_writes: PartWrites::default(),
+            access_told: AtomicU64::new(0),
+            config: self.config,
+        };
         builder.push(Box::new(VvpObject { state: Arc::new(state) }));
         self.below.object_init(env, builder)
     }
@@ -55,6 +63,9 @@ impl Device for VvpDevice {
 pub(crate) struct ObjectState {
     pub(crate) cache: Arc<PageCache>,
     pub(crate) ranges: RangeLock,
+    pub(crate) part_writes: PartWrites,
+    /// Time of the last read that somebody was told of, nanoseconds since 1970.
+    pub(crate) access_told: AtomicU64,
     config: VvpConfig,
 }
 

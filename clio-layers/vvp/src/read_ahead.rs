@@ -188,6 +188,7 @@ pub(crate) struct ReadAhead {
     /// Extents that the lock of the read did not reach: for an IO of their own, once the read is over.
     pending: RankedMutex<Ahead>,
     has_pending: AtomicU64,
+    /// Where a cached read is to report; 0 until the first one has.
     trigger: AtomicU64,
 }
 
@@ -197,7 +198,7 @@ impl Default for ReadAhead {
             pattern: RankedMutex::new(LockRank::Leaf, Pattern::default()),
             pending: RankedMutex::new(LockRank::Leaf, Ahead::new()),
             has_pending: AtomicU64::new(0),
-            trigger: AtomicU64::new(u64::MAX),
+            trigger: AtomicU64::new(0),
         }
     }
 }
@@ -209,11 +210,16 @@ impl ReadAhead {
         end > self.trigger.load(Ordering::Relaxed)
     }
 
+    /// Whether the first read that is due is only due for being the first: there is nothing to tell then.
+    pub(crate) fn begin(&self) -> bool {
+        self.trigger.compare_exchange(0, u64::MAX, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     /// Notes a read. Nothing comes of it while another thread is doing the same.
     pub(crate) fn on_read(&self, read: Extent, size: u64, missed: bool, limits: Limits) -> Advice {
         let Some(mut pattern) = self.pattern.try_lock() else { return Advice::default() };
         let advice = pattern.on_read(read, size, missed, limits);
-        self.trigger.store(pattern.trigger(), Ordering::Relaxed);
+        self.trigger.store(pattern.trigger().max(1), Ordering::Relaxed);
         advice
     }
 

@@ -148,8 +148,17 @@ pub(crate) fn write_out(via: &mut impl Carrier, page: &Arc<Page>, blocks: BlockS
     }
     let mut batch = Batch::new(Rw::Write);
     batch.add(owned, dirty, dirty);
-    batch.submit(via)?;
-    batch.wait()
+    let written = batch.submit(via).and(batch.wait());
+    latch(page.object().as_ref(), written)
+}
+
+/// What is written out had been accepted from whoever wrote it: he must hear that it is lost, though somebody else does
+/// too.
+fn latch(object: Option<&Arc<Object>>, written: Result<()>) -> Result<()> {
+    if let (Some(object), Err(e)) = (object, &written) {
+        object.latch_error(e);
+    }
+    written
 }
 
 /// Writes out what is dirty in `extent` of `object`, and waits, also for write-out under way.
@@ -175,5 +184,7 @@ pub(crate) fn write_out_range(via: &mut impl Carrier, object: &Arc<Object>, exte
             batch.add(owned, dirty, dirty);
         }
     }
-    first.and(batch.submit(via)).and(batch.wait())
+    let submitted = first.and(batch.submit(via));
+    let arrived = batch.wait();
+    latch(Some(object), submitted.and(arrived))
 }

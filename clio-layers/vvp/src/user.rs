@@ -35,40 +35,35 @@ pub(crate) struct UserMem {
 // SAFETY: the borrow that `lend` keeps is as good on any thread: `[u8]` is Send and Sync.
 unsafe impl Send for UserMem {}
 
-/// Lends `bufs` without their first `skip` bytes, to be read from.
-pub(crate) fn lend<R>(bufs: &[IoSlice<'_>], skip: u64, run: impl FnOnce(&UserMem) -> R) -> R {
+/// Lends `bufs`, to be read from.
+pub(crate) fn lend<R>(bufs: &[IoSlice<'_>], run: impl FnOnce(&UserMem) -> R) -> R {
     let mut mem = UserMem::default();
     for buf in bufs {
-        mem.add(NonNull::from(&**buf).cast(), buf.len(), skip);
+        mem.add(NonNull::from(&**buf).cast(), buf.len());
     }
-    mem.finish(skip);
     run(&mem)
 }
 
-/// Lends `bufs` without their first `skip` bytes, to be written to.
-pub(crate) fn lend_mut<R>(bufs: &mut [IoSliceMut<'_>], skip: u64, run: impl FnOnce(&UserMem) -> R) -> R {
+/// Lends `bufs`, to be written to.
+pub(crate) fn lend_mut<R>(bufs: &mut [IoSliceMut<'_>], run: impl FnOnce(&UserMem) -> R) -> R {
     let mut mem = UserMem { writable: true, ..UserMem::default() };
     for buf in bufs.iter_mut() {
-        mem.add(NonNull::from(&mut **buf).cast(), buf.len(), skip);
+        mem.add(NonNull::from(&mut **buf).cast(), buf.len());
     }
-    mem.finish(skip);
     run(&mem)
 }
 
 impl UserMem {
-    /// Adds a buffer; `len` counts the bytes skipped, until `finish`.
-    fn add(&mut self, at: NonNull<u8>, len: usize, skip: u64) {
-        let cut = skip.saturating_sub(self.len).min(len as u64) as usize;
-        if cut < len {
-            // SAFETY: `cut` is within the buffer.
-            let at = unsafe { at.add(cut) };
-            self.parts.push(Part { at, len: len - cut, start: (self.len + cut as u64) - skip });
+    fn add(&mut self, at: NonNull<u8>, len: usize) {
+        if len > 0 {
+            self.parts.push(Part { at, len, start: self.len });
+            self.len += len as u64;
         }
-        self.len += len as u64;
     }
 
-    fn finish(&mut self, skip: u64) {
-        self.len = self.len.saturating_sub(skip);
+    /// How many buffers there are that hold anything.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts.len()
     }
 
     /// Bytes in all.
@@ -127,24 +122,24 @@ mod tests {
     #[test]
     fn bytes_by_position() {
         let bufs = [IoSlice::new(b"abc"), IoSlice::new(b""), IoSlice::new(b"defgh")];
-        for skip in 0..=8u64 {
-            lend(&bufs, skip, |mem| {
-                assert_eq!(mem.len(), 8 - skip);
-                let mut seen = Vec::new();
-                while seen.len() < mem.len() as usize {
-                    seen.extend_from_slice(mem.get(seen.len() as u64, 2));
-                }
-                assert_eq!(seen, &b"abcdefgh"[skip as usize..]);
-                assert!(mem.get(mem.len(), 9).is_empty());
-                let total: usize = mem.segments(0, mem.len()).map(|m| m.len()).sum();
-                assert_eq!(total as u64, mem.len());
-            });
-        }
+        lend(&bufs, |mem| {
+            assert_eq!((mem.len(), mem.parts()), (8, 2));
+            let mut seen = Vec::new();
+            while seen.len() < 8 {
+                seen.extend_from_slice(mem.get(seen.len() as u64, 2));
+            }
+            assert_eq!(seen, b"abcdefgh");
+            assert!(mem.get(8, 9).is_empty());
+            for at in 0..=8 {
+                let total: usize = mem.segments(at, 8 - at).map(|m| m.len()).sum();
+                assert_eq!(total as u64, 8 - at);
+            }
+        });
         let (mut a, mut b) = ([0; 3], [0; 2]);
-        lend_mut(&mut [IoSliceMut::new(&mut a), IoSliceMut::new(&mut b)], 1, |mem| {
+        lend_mut(&mut [IoSliceMut::new(&mut a), IoSliceMut::new(&mut b)], |mem| {
             let mut mem = mem.clone();
-            mem.get_mut(0, 9).fill(1);
-            mem.get_mut(2, 1).fill(2);
+            mem.get_mut(1, 9).fill(1);
+            mem.get_mut(3, 1).fill(2);
         });
         assert_eq!((a, b), ([0, 1, 1], [2, 0]));
     }

@@ -178,6 +178,11 @@ impl<S: ObjectStore> Core<S> {
                 Ok(Reply::StatFs { total: space.total, free: space.free, objects: core.store.count()? })
             }),
             Op::Enqueue { fid, extent, mode, flags } => {
+                // The lock manager knows the service itself as a client too, which nobody else may speak for.
+                let known = self.state.lock().check(client);
+                if let Err(e) = known {
+                    return done(Err(e.on(fid)));
+                }
                 let waiter = state::Waiter::Client(fid, done);
                 self.enqueue(fid, state::LockRequest { client, extent, mode, flags, waiter });
             }

@@ -199,11 +199,25 @@ impl State {
 
     /// The part of `bulk` that `client` holds no lock over, as one extent; empty if it holds all.
     pub(super) fn uncovered(&self, client: ClientId, fid: Fid, bulk: &[clio_core::target::BulkSegment]) -> Extent {
-        let held = |e: Extent| {
-            let mine = |l: &clio_dlm::LockInfo| l.client == client && l.handle.is_some() && l.extent.covers(e);
-            self.dlm.locks(fid).any(|l| mine(&l))
-        };
-        bulk.iter().map(|s| s.extent()).filter(|e| !e.is_empty() && !held(*e)).fold(Extent::new(0, 0), Extent::hull)
+        let gaps = bulk.iter().map(|s| self.gap(client, fid, s.extent())).filter(|e| !e.is_empty());
+        gaps.fold(Extent::new(0, 0), Extent::hull)
+    }
+
+    /// What the locks of `client` leave out of `e`: several of them may cover it together. To ask for a lock over what
+    /// they cover could be to wait for one that is in use by the very request.
+    fn gap(&self, client: ClientId, fid: Fid, mut e: Extent) -> Extent {
+        let mine = |l: &clio_dlm::LockInfo| l.client == client && l.handle.is_some();
+        let held = || self.dlm.locks(fid).filter(mine).map(|l| l.extent);
+        while let Some(end) = held().filter(|h| h.contains(e.start)).map(|h| h.end).max() {
+            if end >= e.end {
+                return Extent::new(0, 0);
+            }
+            e.start = end;
+        }
+        while let Some(start) = held().filter(|h| h.start < e.end && e.end <= h.end).map(|h| h.start).min() {
+            e.end = start;
+        }
+        e
     }
 
     /// `ESTALE` if `client` does not hold the lock, `EINVAL` if the lock does not allow to write `extent`.

@@ -6,7 +6,7 @@ use crate::{BulkSums, Filled, MemStore, ObjectStore, Space};
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::atomic::{AtomicBool, Ordering};
 use clio_core::sync::{Condvar, Mutex};
-use clio_core::target::{BulkSegment, EnqueueFlags, LockMode, Op, Reply};
+use clio_core::target::{BulkSegment, EnqueueFlags, LockMode, Op, Reply, Target};
 use clio_core::units::{Extent, Fid, TargetIndex};
 use clio_core::{Errno, Result};
 use clio_dlm::DlmConfig;
@@ -125,6 +125,23 @@ fn a_lock_outlives_the_writes_under_it() {
 }
 
 #[test]
+fn locks_of_one_client_cover_a_read_together() {
+    let service = service(DlmConfig::default());
+    let a = Client::connect(service.clone());
+    let exact = EnqueueFlags { exact: true, ..EnqueueFlags::default() };
+    a.write(FID, 0, &[7; 12288]).unwrap();
+    for extent in [FIRST, SECOND] {
+        a.start_lock(FID, extent, LockMode::Pw, exact).wait().unwrap();
+    }
+    // To ask for a lock over both would be to wait for the very locks that the read is made under.
+    assert_eq!(a.read(FID, 10, 8182).unwrap().0, vec![7; 8182]);
+    a.assert_no_ast();
+    // What they leave out is locked apart: the read need not wait for them.
+    assert_eq!(a.read(FID, 10, 12278).unwrap().0, vec![7; 12278]);
+    a.assert_no_ast();
+}
+
+#[test]
 fn a_client_goes_when_its_writes_are_done() {
     let service = service(DlmConfig::default());
     let (a, b) = (Client::connect(service.clone()), Client::connect(service.clone()));
@@ -217,4 +234,18 @@ fn a_glimpse_that_nobody_answers_ends_in_time() {
     assert!(matches!(waits.wait().unwrap(), Reply::Granted { handle: None, .. }));
     // Too late changes nothing.
     never(clio_core::attr::Lvb { size: 9, ..Default::default() });
+}
+
+/// Found by fuzzing: the lock manager knows the service as client 0, so that a request in its name got a lock.
+#[test]
+fn nobody_speaks_for_the_service() {
+    let service = service(DlmConfig::default());
+    for id in [super::state::SERVER, clio_core::units::ClientId(u64::MAX)] {
+        let (tell, answer) = std::sync::mpsc::channel();
+        let (extent, mode, flags) = (FIRST, LockMode::Pr, EnqueueFlags::default());
+        let done = Box::new(move |result| tell.send(result).unwrap());
+        service.submit(id, Op::Enqueue { fid: FID, extent, mode, flags }, done);
+        assert_eq!(answer.recv().unwrap().unwrap_err().errno(), Errno::ESTALE);
+    }
+    assert_eq!(service.lock_counts().granted, 0);
 }

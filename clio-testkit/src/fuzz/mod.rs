@@ -4,14 +4,16 @@
 //! valid, encodes to what it was, and can be used without a panic; what is refused is refused with a documented errno
 //! and a reason. A broken law is a panic. The inputs that a target starts from are in [`seeds`](seeds()).
 //!
-//! There is no target for messages between processes yet, since there are none; the staging record, which a client
-//! will share with the daemon, is the first such form and has one.
+//! Requests to a target are no bytes yet, since no process sends them: [`rpc_messages`] makes them from its input and
+//! checks what the target does with them. The staging record, which a client will share with the daemon, has its
+//! final form already.
 
 mod configuration;
 mod layouts;
 mod namespace_paths;
 mod namespace_records;
 mod path_rules;
+mod rpc_messages;
 mod script;
 mod seeds;
 mod staging_records;
@@ -23,6 +25,7 @@ pub use layouts::layouts;
 pub use namespace_paths::namespace_paths;
 pub use namespace_records::namespace_records;
 pub use path_rules::path_rules;
+pub use rpc_messages::rpc_messages;
 pub use seeds::{Seed, seeds};
 pub use staging_records::staging_records;
 pub use store_headers::store_headers;
@@ -58,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "namespace_paths", run: namespace_paths },
     Target { name: "namespace_records", run: namespace_records },
     Target { name: "path_rules", run: path_rules },
+    Target { name: "rpc_messages", run: rpc_messages },
     Target { name: "staging_records", run: staging_records },
     Target { name: "store_headers", run: store_headers },
     Target { name: "store_uris", run: store_uris },

@@ -34,7 +34,7 @@ impl Client {
             return Ok(Metadata::new(inode, None));
         }
         let object = self.object(&inode)?;
-        let attr = object.glimpse(&Env::get(EnvTags::IO))?;
+        let attr = object.glimpse(&Env::get(EnvTags::IO)).map_err(|e| e.on(inode.fid))?;
         Ok(Metadata::new(inode, Some(attr)))
     }
 

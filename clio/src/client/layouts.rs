@@ -18,7 +18,7 @@ impl Client {
         if inode.kind != Kind::File {
             return Err(Error::new(Errno::EISDIR, "layout", "it is no file").at(shown));
         }
-        let inode = self.ensure_layout(inode)?;
+        let inode = self.ensure_layout(path.as_ref(), inode)?;
         Ok((inode.fid, FileLayout::decode(&inode.layout).map_err(|e| e.at(shown))?))
     }
 
@@ -51,22 +51,19 @@ impl Client {
         }
     }
 
-    /// A file made without a layout of its own or its directory's gets this client's when it is first opened.
-    pub(super) fn ensure_layout(&self, mut inode: Inode) -> Result<Inode> {
+    /// A file made without a layout of its own or its directory's gets the one that this client's settings have for its
+    /// path when it is first opened.
+    pub(super) fn ensure_layout(&self, path: &Path, mut inode: Inode) -> Result<Inode> {
         if inode.layout.is_empty() {
             // Two clients may do this at once: the first one's counts.
-            let _changes = self.inner.store.allocator().lock();
+            let _change = self.inner.store.change_layout(inode.fid);
             inode = self.names().getattr(inode.fid)?;
             if inode.layout.is_empty() {
-                inode.layout = self.default_layout()?;
+                inode.layout = FileLayout::new(&self.inner.config.layout_for(path))?.encode();
                 self.names().set_layout(&OpCtx::at(crate::clock::now()), inode.fid, &inode.layout)?;
             }
         }
         Ok(inode)
-    }
-
-    fn default_layout(&self) -> Result<Vec<u8>> {
-        Ok(FileLayout::new(&self.inner.default_layout)?.encode())
     }
 
     /// Encodes a layout that was asked for, if the store can have it.

@@ -13,7 +13,6 @@ use crate::uri::StoreUri;
 use clio_core::object::{Device, ObjectConf, ObjectRef};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
-use clio_lov::layout::Layout;
 use clio_namespace::{IfExists, Inode, Kind, Namespace, NewNode, OpCtx, Removed};
 use std::fmt;
 use std::path::Path;
@@ -35,13 +34,12 @@ pub(crate) struct ClientInner {
     store: Arc<Store>,
     config: Config,
     layers: Layers,
-    default_layout: Layout,
 }
 
 /// Settings of a client that is yet to connect.
 #[derive(Debug)]
 pub struct ClientBuilder {
-    uri: Result<StoreUri>,
+    store: Option<String>,
     config: Result<Config>,
     layers: Layers,
 }
@@ -60,6 +58,12 @@ impl fmt::Debug for Layers {
 }
 
 impl ClientBuilder {
+    /// Names the store, as for [`Client::open`].
+    pub fn store(mut self, uri: &str) -> Self {
+        self.store = Some(uri.to_string());
+        self
+    }
+
     /// Puts a layer between the POSIX layer and what is below it; a later one goes on top of an earlier one.
     pub fn layer(mut self, make: impl Fn(Arc<dyn Device>) -> Arc<dyn Device> + Send + Sync + 'static) -> Self {
         self.layers.0.push(Arc::new(make));
@@ -85,27 +89,31 @@ impl ClientBuilder {
     /// Opens the store and builds the stack.
     ///
     /// # Errors
-    /// `EINVAL` for a bad URI or setting; as the store says: `EBUSY`, `EPROTO`, `EBADMSG`, `ENOTEMPTY`, `EACCES`…
+    /// `EINVAL` if no store is named, or for a bad URI or setting; as the store says: `EBUSY`, `EPROTO`, `EBADMSG`,
+    /// `ENOTEMPTY`, `EACCES`…
     pub fn connect(self) -> Result<Client> {
-        let (uri, config) = (self.uri?, self.config?);
+        let config = self.config?;
+        let named = self.store.or_else(|| std::env::var("CLIO_STORE").ok()).filter(|s| !s.is_empty());
+        let none = || Error::new(Errno::EINVAL, "open", "no store is named; name one, or set CLIO_STORE");
+        let uri: StoreUri = named.ok_or_else(none)?.parse()?;
         let store = Store::open(&uri, &config)?;
         Client::over(store, config, self.layers)
     }
 }
 
 impl Client {
-    /// A client of the store at `uri` with settings from `clio.toml` (if `CLIO_CONFIG` names one) and `CLIO_*`
-    /// variables. A `dir:` store that doesn't exist is made.
+    /// A client of the store at `uri` with settings from `clio.toml` (see [`Config::load`]) and `CLIO_*` variables. A
+    /// `dir:` store that doesn't exist is made.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect`].
     pub fn open(uri: &str) -> Result<Client> {
-        Self::builder(uri).connect()
+        Self::builder().store(uri).connect()
     }
 
-    /// A client with settings.
-    pub fn builder(uri: &str) -> ClientBuilder {
-        ClientBuilder { uri: uri.parse(), config: Config::load(None), layers: Layers::default() }
+    /// A client with settings: at first those that [`Client::open`] takes, of the store that `CLIO_STORE` names.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder { store: None, config: Config::load(None), layers: Layers::default() }
     }
 
     /// A client over storage targets of the caller's, with names in memory: for tests and benchmarks of targets.
@@ -113,7 +121,7 @@ impl Client {
     /// # Errors
     /// What a target says when it is connected to.
     pub fn over_targets(targets: Vec<Arc<dyn clio_core::target::Target>>, config: Config) -> Result<Client> {
-        Self::over(Store::over(targets)?, config, Layers::default())
+        Self::over(Store::over(targets, &config)?, config, Layers::default())
     }
 
     /// Another client of the same store, with the same settings and its own cache and locks.
@@ -126,9 +134,7 @@ impl Client {
 
     fn over(store: Arc<Store>, config: Config, layers: Layers) -> Result<Client> {
         let stack = Stack::build(&store, &config, &layers)?;
-        let count = config.get("stripe_count") as u16;
-        let default_layout = Layout::raid0().stripe_count(count).stripe_size(config.get("stripe_kb") << 10);
-        let inner = Arc::new(ClientInner { stack, store: store.clone(), config, layers, default_layout });
+        let inner = Arc::new(ClientInner { stack, store: store.clone(), config, layers });
         store.register(&inner);
         Ok(Client { inner })
     }
@@ -182,7 +188,7 @@ impl Client {
         let fid = inode.fid;
         names.open_ref(fid)?;
         // From here on the open reference is given back when the file goes, or here.
-        let opened = self.ensure_layout(inode).and_then(|inode| {
+        let opened = self.ensure_layout(path, inode).and_then(|inode| {
             let object = self.object(&inode)?;
             File::new(self.clone(), object, options)
         });

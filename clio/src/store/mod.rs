@@ -9,9 +9,9 @@ pub use header::StoreHeader;
 use crate::client::ClientInner;
 use crate::config::Config;
 use crate::uri::StoreUri;
-use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::lockrank::{LockRank, RankedGuard, RankedMutex};
 use clio_core::target::{Completion, Op, Reply, Target};
-use clio_core::units::TargetIndex;
+use clio_core::units::{Fid, TargetIndex};
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
 use clio_namespace::{Doomed, Namespace, NewNode};
@@ -19,9 +19,15 @@ use clio_targets::{DirOptions, DirTarget, MemOptions, MemTarget, ServiceConfig};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Mode of a new store's root directory.
 const ROOT_MODE: u32 = 0o755;
+/// Enough that files rarely wait for each other.
+const LAYOUT_LOCKS: usize = 64;
+/// How often, and first after what time, a request of the store itself is sent again; the time doubles with each.
+const RESENDS: u32 = 4;
+const RESEND_DELAY: Duration = Duration::from_millis(5);
 
 /// An open store.
 pub(crate) struct Store {
@@ -29,6 +35,10 @@ pub(crate) struct Store {
     dirs: Vec<Arc<DirTarget>>,
     namespace: Namespace,
     allocator: RankedMutex<Balanced>,
+    /// Serialise changes of one file's layout. Files share them by their FID.
+    layout_changes: [RankedMutex<()>; LAYOUT_LOCKS],
+    /// Pools of targets.
+    pools: Vec<(String, Vec<TargetIndex>)>,
     clients: RankedMutex<Vec<Weak<ClientInner>>>,
     /// Keeps other processes out; released last.
     _lock: Option<File>,
@@ -41,12 +51,31 @@ impl Store {
     /// `EBUSY` if another process has it open; `EPROTO` for a newer one; `EBADMSG` for a foreign one; what the
     /// system says of its folder.
     pub(crate) fn open(uri: &StoreUri, config: &Config) -> Result<Arc<Store>> {
-        registry::shared(uri, || match uri {
-            StoreUri::Mem { targets, .. } => Self::in_memory(*targets, config),
-            StoreUri::Dir { path, targets } => {
-                Self::in_folder(path, *targets, config).map_err(|e| e.at(path.display().to_string()))
-            }
+        registry::shared(uri, || {
+            let store = match uri {
+                StoreUri::Mem { targets, .. } => Self::in_memory(targets.unwrap_or(1), config),
+                StoreUri::Dir { path, targets } => {
+                    Self::in_folder(path, *targets, config).map_err(|e| e.at(path.display().to_string()))
+                }
+            };
+            store?.with_pools(config)
         })
+    }
+
+    /// The store with the pools of `config`.
+    fn with_pools(mut self, config: &Config) -> Result<Store> {
+        let mut targets = Targets::new(self.targets.iter().map(|t| TargetSpace {
+            index: t.index(),
+            total: 0,
+            free: 0,
+            usable: false,
+        }));
+        for (name, members) in config.pools() {
+            let members: Vec<_> = members.iter().map(|i| TargetIndex(*i)).collect();
+            targets.set_pool(name, members.iter().copied())?;
+            self.pools.push((name.to_string(), members));
+        }
+        Ok(self)
     }
 
     fn in_memory(targets: u16, config: &Config) -> Result<Store> {
@@ -74,11 +103,8 @@ impl Store {
             Some(header) => Some(header),
             None => StoreHeader::read(path)?,
         };
-        if let (Some(h), Some(n)) = (&header, targets)
-            && h.targets != n
-        {
-            let why = format!("the store has {} targets, not {n}; leave 'targets=' out", h.targets);
-            return Err(Error::new(Errno::EINVAL, "open", why));
+        if let (Some(h), Some(n)) = (&header, targets) {
+            check_targets(h.targets, n)?;
         }
         let count = header.as_ref().map_or(targets.unwrap_or(1), |h| h.targets);
         let open = |i: u16| {
@@ -116,16 +142,18 @@ impl Store {
             targets,
             dirs,
             namespace,
-            allocator: RankedMutex::new(LockRank::Layout, Balanced::default()),
+            allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
+            layout_changes: std::array::from_fn(|_| RankedMutex::new(LockRank::Layout, ())),
+            pools: Vec::new(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
             _lock: lock,
         }
     }
 
     /// A store over targets that the caller brings, with its names in memory: for tests and benchmarks.
-    pub(crate) fn over(targets: Vec<Arc<dyn Target>>) -> Result<Arc<Store>> {
+    pub(crate) fn over(targets: Vec<Arc<dyn Target>>, config: &Config) -> Result<Arc<Store>> {
         let namespace = Namespace::in_memory(&root(), crate::clock::now())?;
-        Ok(Arc::new(Self::assemble(targets, Vec::new(), namespace, None)))
+        Ok(Arc::new(Self::assemble(targets, Vec::new(), namespace, None).with_pools(config)?))
     }
 
     pub(crate) fn targets(&self) -> &[Arc<dyn Target>] {
@@ -141,8 +169,14 @@ impl Store {
         &self.namespace
     }
 
+    /// Where the next stripes go.
     pub(crate) fn allocator(&self) -> &RankedMutex<Balanced> {
         &self.allocator
+    }
+
+    /// While this is held, no other client of the store changes the file's layout.
+    pub(crate) fn change_layout(&self, fid: Fid) -> RankedGuard<'_, ()> {
+        self.layout_changes[(fid.oid as usize) % LAYOUT_LOCKS].lock()
     }
 
     pub(crate) fn register(&self, client: &Arc<ClientInner>) {
@@ -153,10 +187,16 @@ impl Store {
 
     /// Space of every target, for the choice of stripes. A target that doesn't answer is not usable.
     pub(crate) fn target_space(&self) -> Targets {
-        Targets::new(self.targets.iter().map(|t| match call(t.as_ref(), Op::StatFs) {
+        let mut targets = Targets::new(self.targets.iter().map(|t| match call(t.as_ref(), || Op::StatFs) {
             Ok(Reply::StatFs { total, free, .. }) => TargetSpace { index: t.index(), total, free, usable: true },
             _ => TargetSpace { index: t.index(), total: 0, free: 0, usable: false },
-        }))
+        }));
+        for (name, members) in &self.pools {
+            // Checked when the store was opened.
+            let set = targets.set_pool(name, members.iter().copied());
+            debug_assert!(set.is_ok(), "pool {name}: {set:?}");
+        }
+        targets
     }
 
     /// Destroys the objects of a file that has left the namespace and is open nowhere. What can't be destroyed now
@@ -174,7 +214,7 @@ impl Store {
             let layout = FileLayout::decode(&doomed.layout)?;
             for (stripe, target) in layout.stripes() {
                 let Some(target) = self.targets.get(usize::from(target.0)) else { continue };
-                match call(target.as_ref(), Op::Destroy(stripe.fid(doomed.fid))) {
+                match call(target.as_ref(), || Op::Destroy(stripe.fid(doomed.fid))) {
                     Err(e) if e.errno() != Errno::ENOENT => return Err(e),
                     _ => {}
                 }
@@ -208,12 +248,34 @@ impl Drop for Store {
     }
 }
 
-/// Sends a request that needs no connection of its own and waits for the reply.
-pub(crate) fn call(target: &dyn Target, op: Op) -> Result<Reply> {
+/// Refuses a number of targets that isn't the store's.
+fn check_targets(have: u16, wanted: u16) -> Result<()> {
+    if have == wanted {
+        return Ok(());
+    }
+    let why = format!("the store has {have} targets, not {wanted}; leave 'targets=' out");
+    Err(Error::new(Errno::EINVAL, "open", why))
+}
+
+/// Sends a request that needs no connection of its own and waits for the reply. After passing trouble it is sent again;
+/// `op` makes it, and may be carried out twice.
+pub(crate) fn call(target: &dyn Target, op: impl Fn() -> Op) -> Result<Reply> {
     let (client, _) = target.connect(Arc::new(Nobody))?;
-    let reply = call_as(target, client, op);
-    let _ = call_as(target, client, Op::Disconnect);
+    let reply = call_patiently(target, client, op);
+    let _ = call_patiently(target, client, || Op::Disconnect);
     reply
+}
+
+fn call_patiently(target: &dyn Target, client: clio_core::units::ClientId, op: impl Fn() -> Op) -> Result<Reply> {
+    let mut delay = RESEND_DELAY;
+    for _ in 0..RESENDS {
+        match call_as(target, client, op()) {
+            Err(e) if matches!(e.errno(), Errno::EIO | Errno::EAGAIN | Errno::ENOMEM) => std::thread::sleep(delay),
+            reply => return reply,
+        }
+        delay *= 2;
+    }
+    call_as(target, client, op())
 }
 
 fn call_as(target: &dyn Target, client: clio_core::units::ClientId, op: Op) -> Result<Reply> {

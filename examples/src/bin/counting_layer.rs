@@ -90,7 +90,8 @@ impl IoSlice for CountingSlice {
 fn main() -> AnyResult<()> {
     let counts = Arc::new(Counts::default());
     let mine = counts.clone();
-    let client = clio::Client::builder("mem:?targets=2")
+    let client = clio::Client::builder()
+        .store("mem:?targets=2")
         .layer(move |below| Arc::new(CountingDevice { below, counts: mine.clone() }))
         .connect()?;
 

@@ -87,7 +87,8 @@ fn rpcs_in_flight_are_limited() {
     target.hold(Kind::Write);
     file.write_at(&c.env, &pattern(MB as usize, 3), 0).expect("write");
     c.device.write_out(&c.env);
-    assert_eq!(target.held(), 3);
+    // A worker may hold a slot, and be about to send.
+    eventually("as many are sent as may be", || target.held() == 3);
     target.release_one();
     eventually("another takes the slot", || target.held() == 3);
     c.check();

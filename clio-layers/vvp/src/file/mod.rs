@@ -1,19 +1,25 @@
 //! An open file: the entry points.
 
+mod access;
 mod fast;
+mod fault;
 mod run;
 
+pub use access::is_worth_noting;
+pub use fault::FaultedPage;
 pub use run::sync_object;
 
-use crate::io::{check_offset, writable};
+use crate::io::{check_offset, is_in_parts, writable};
 use crate::object::{ObjectState, VvpObject};
 use crate::range_lock::RangeUse;
 use crate::read_ahead::ReadAhead;
 use crate::user::{lend, lend_mut};
+use access::AccessHook;
 use clio_core::attr::Attr;
 use clio_core::env::{Env, EnvTags};
 use clio_core::io::{IoKind, LockDemand};
 use clio_core::object::{ErrorCursor, ObjectRef};
+use clio_core::sync::atomic::AtomicBool;
 use clio_core::units::{Extent, MAX_FILE_SIZE};
 use clio_core::{Errno, Error, Result};
 use run::Outcome;
@@ -44,6 +50,9 @@ pub struct VvpFile {
     flags: FileFlags,
     ahead: Arc<ReadAhead>,
     cursor: ErrorCursor,
+    access: Option<AccessHook>,
+    /// Whether a read was noted.
+    was_read: AtomicBool,
 }
 
 impl VvpFile {
@@ -59,7 +68,8 @@ impl VvpFile {
         };
         let state = slice.state.clone();
         let cursor = object.errors().cursor();
-        Ok(Self { object, state, flags, ahead: Arc::default(), cursor })
+        let was_read = AtomicBool::new(false);
+        Ok(Self { object, state, flags, ahead: Arc::default(), cursor, access: None, was_read })
     }
 
     /// The object.
@@ -78,27 +88,21 @@ impl VvpFile {
     /// `EINVAL`, what a target says, and `ENOMEM`, if no byte was read.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let done = self.fast_read(buf, offset);
-        if done == buf.len() {
-            return Ok(done);
+        if self.fast_read(buf, offset) {
+            return Ok(buf.len());
         }
-        self.read_slow(&mut [IoSliceMut::new(buf)], offset, done)
+        self.read_slow(&mut [IoSliceMut::new(buf)], offset)
     }
 
-    /// As [`VvpFile::read_at`], into several buffers, one after another.
+    /// As [`VvpFile::read_at`], into several buffers, one after another, as one read.
     ///
     /// # Errors
     /// As [`VvpFile::read_at`].
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        for buf in bufs.iter_mut() {
-            let n = self.fast_read(buf, offset.saturating_add(done as u64));
-            done += n;
-            if n < buf.len() {
-                return self.read_slow(bufs, offset, done);
-            }
+        match bufs {
+            [buf] => self.read_at(buf, offset),
+            bufs => self.read_slow(bufs, offset),
         }
-        Ok(done)
     }
 
     /// Writes `buf` at `offset`, or at the end with O_APPEND; returns the bytes written: fewer than asked for only if
@@ -108,27 +112,21 @@ impl VvpFile {
     /// `EINVAL`, `EFBIG`, what a target says (`ENOSPC`), and `ENOMEM`, if no byte was written.
     #[inline]
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize> {
-        let done = self.fast_write(buf, offset);
-        if done == buf.len() {
-            return Ok(done);
+        if self.fast_write(buf, offset) {
+            return Ok(buf.len());
         }
-        self.write_slow(&[IoSlice::new(buf)], offset, done)
+        self.write_slow(&[IoSlice::new(buf)], offset)
     }
 
-    /// As [`VvpFile::write_at`], from several buffers, one after another.
+    /// As [`VvpFile::write_at`], from several buffers, one after another, as one write.
     ///
     /// # Errors
     /// As [`VvpFile::write_at`].
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        for buf in bufs {
-            let n = self.fast_write(buf, offset.saturating_add(done as u64));
-            done += n;
-            if n < buf.len() {
-                return self.write_slow(bufs, offset, done);
-            }
+        match bufs {
+            [buf] => self.write_at(buf, offset),
+            bufs => self.write_slow(bufs, offset),
         }
-        Ok(done)
     }
 
     /// Appends `buf` whole, whatever the file's flags: no other write of any client comes in between. Returns the
@@ -152,7 +150,7 @@ impl VvpFile {
         }
         let outcome = {
             let _range = self.state.ranges.take(Extent::WHOLE, RangeUse::Alone);
-            lend(bufs, 0, |mem| self.run(&env, IoKind::Write { append: true }, 0, count, Some(mem)))?
+            lend(bufs, |mem| self.run(&env, IoKind::Write { append: true }, 0, count, Some(mem)))?
         };
         let start = outcome.pos - outcome.done;
         self.sync_written(&env, Extent::with_len(start, outcome.done))?;
@@ -280,60 +278,56 @@ impl VvpFile {
         self.flags.direct || self.flags.demand == LockDemand::Never
     }
 
-    /// The part of a read that the cache alone could not serve: all but the first `done` bytes.
+    /// A read that the cache alone can't serve at one stroke.
     #[cold]
-    fn read_slow(&self, bufs: &mut [IoSliceMut<'_>], offset: u64, done: usize) -> Result<usize> {
-        check_offset("read", offset)?;
-        let count: u64 = bufs.iter().map(|b| b.len() as u64).sum();
-        let start = offset.saturating_add(done as u64);
-        let count = (count - done as u64).min(MAX_FILE_SIZE.saturating_sub(start));
-        if count == 0 {
-            return Ok(done);
-        }
-        let env = Env::get(EnvTags::IO);
-        let read = {
-            let _range = self.state.ranges.take(Extent::with_len(start, count).align_to_blocks(), RangeUse::Shared);
-            lend_mut(bufs, done as u64, |mem| self.run(&env, IoKind::Read, start, count, Some(mem)))
-        };
-        self.read_deferred(&env);
-        match read {
-            Ok(outcome) => Ok(done + outcome.done as usize),
-            Err(_) if done > 0 => Ok(done),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// The part of a write that the cache alone could not take: all but the first `done` bytes.
-    #[cold]
-    fn write_slow(&self, bufs: &[IoSlice<'_>], offset: u64, done: usize) -> Result<usize> {
-        if self.flags.append {
-            return self.append_vectored(bufs).map(|(n, _)| n);
-        }
-        check_offset("write", offset)?;
+    fn read_slow(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         let count: u64 = bufs.iter().map(|b| b.len() as u64).sum();
         if count == 0 {
             return Ok(0);
         }
-        let start = offset.saturating_add(done as u64);
-        let count = match writable(start, count - done as u64) {
-            Ok(0) => return Ok(done),
-            Err(_) if done > 0 => return Ok(done),
-            other => other.map_err(|e| e.on(self.object.fid()))?,
-        };
-        let env = Env::get(EnvTags::IO);
-        let how = if self.is_direct() { RangeUse::Alone } else { RangeUse::Shared };
-        let written = {
-            let _range = self.state.ranges.take(Extent::with_len(start, count).align_to_blocks(), how);
-            lend(bufs, done as u64, |mem| self.run(&env, IoKind::Write { append: false }, start, count, Some(mem)))
-        };
-        match written {
-            Ok(outcome) => {
-                self.sync_written(&env, Extent::with_len(start, outcome.done))?;
-                Ok(done + outcome.done as usize)
-            }
-            Err(_) if done > 0 => Ok(done),
-            Err(e) => Err(e),
+        check_offset("read", offset)?;
+        let count = count.min(MAX_FILE_SIZE.saturating_sub(offset));
+        if count == 0 {
+            return Ok(0);
         }
+        let env = Env::get(EnvTags::IO);
+        let extent = Extent::with_len(offset, count);
+        let read = {
+            let _range = self.state.ranges.take(extent.align_to_blocks(), RangeUse::Shared);
+            lend_mut(bufs, |mem| self.run(&env, IoKind::Read, offset, count, Some(mem)))
+        };
+        let done = read.map(|outcome| outcome.done);
+        if let Ok(n @ 1..) = done {
+            self.read_went_slow(&env, Extent::with_len(offset, n));
+        }
+        self.read_deferred(&env);
+        Ok(done? as usize)
+    }
+
+    /// A write that can't go into the cache at one stroke.
+    #[cold]
+    fn write_slow(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize> {
+        let count: u64 = bufs.iter().map(|b| b.len() as u64).sum();
+        if count == 0 {
+            return Ok(0);
+        }
+        if self.flags.append {
+            return self.append_vectored(bufs).map(|(n, _)| n);
+        }
+        check_offset("write", offset)?;
+        let count = writable(offset, count).map_err(|e| e.on(self.object.fid()))?;
+        let extent = Extent::with_len(offset, count);
+        // What is written bit by bit has its range alone; a write at one stroke needs no more than the folio.
+        let is_alone =
+            self.is_direct() || is_in_parts(&self.object, extent, bufs.iter().filter(|b| !b.is_empty()).count());
+        let how = if is_alone { RangeUse::Alone } else { RangeUse::Shared };
+        let env = Env::get(EnvTags::IO);
+        let written = {
+            let _range = self.state.ranges.take(extent.align_to_blocks(), how);
+            lend(bufs, |mem| self.run(&env, IoKind::Write { append: false }, offset, count, Some(mem)))?
+        };
+        self.sync_written(&env, Extent::with_len(offset, written.done))?;
+        Ok(written.done as usize)
     }
 
     /// O_DSYNC: makes what was written durable.

@@ -20,6 +20,8 @@ pub(super) struct Outcome {
     pub(super) pos: u64,
     /// The offset that a seek found.
     pub(super) found: Option<u64>,
+    /// Whether the last iteration was on a hole.
+    pub(super) hole: bool,
 }
 
 impl VvpFile {
@@ -42,7 +44,7 @@ impl VvpFile {
             io.push_top(slice);
             Ok(io)
         })?;
-        Ok(Outcome { done, pos: io.common.pos, found: io.common.found })
+        Ok(Outcome { done, pos: io.common.pos, found: io.common.found, hole: io.common.hole })
     }
 
     /// Starts reading what was left for later.

@@ -7,13 +7,13 @@
 use super::VvpIo;
 use crate::clock::coarse_ns;
 use crate::transfer::{pages_in, write_out_range};
-use clio_core::Result;
 use clio_core::attr::AttrMask;
 use clio_core::env::Env;
 use clio_core::io::{IoCx, IoId};
 use clio_core::object::Object;
 use clio_core::page::{Page, WindowBar};
 use clio_core::units::{BLOCK_SIZE, BlockSet, Extent, PageIndex};
+use clio_core::{Error, Result};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -74,6 +74,19 @@ pub(super) fn discard_range(env: &Env, object: &Arc<Object>, extent: Extent) {
     }
 }
 
+/// Drops the clean blocks that `extent` touches from the cache; waits for transfers of them.
+fn discard_clean(env: &Env, object: &Arc<Object>, extent: Extent) {
+    for page in pages_in(object, extent) {
+        page.discard(env, page.blocks_of(extent).minus(page.dirty()));
+        page.delete_if_unused(env);
+    }
+}
+
+/// Whether anything of the blocks that `extent` touches is still to be written out.
+fn is_dirty(object: &Arc<Object>, extent: Extent) -> bool {
+    pages_in(object, extent).any(|page| !page.dirty().and(page.blocks_of(extent)).is_empty())
+}
+
 /// Cuts cached pages at byte `size`: blocks beyond go, the rest of the block that holds it becomes zeros.
 fn cut_pages(env: &Env, object: &Arc<Object>, io: IoId, size: u64) {
     for page in pages_in(object, Extent::new(size, Extent::EOF)) {
@@ -96,6 +109,7 @@ impl VvpIo {
         let object = cx.io.object.clone();
         Self::refresh(cx)?;
         self.bars = keep_writers_off(cx.env, &object, Extent::new(size, Extent::EOF))?;
+        self.dropped_dirty = is_dirty(&object, Extent::new(size, Extent::EOF));
         let now = coarse_ns();
         object.attr_modify(AttrMask::SIZE | AttrMask::KMS | AttrMask::MTIME | AttrMask::CTIME, |attr| {
             self.before = Some((attr.size, attr.kms));
@@ -110,13 +124,15 @@ impl VvpIo {
         let object = cx.io.object.clone();
         let bars = std::mem::take(&mut self.bars);
         let Some((old, kms)) = self.before else { return };
-        if cx.io.error().is_some() {
+        if let Some(e) = cx.io.error() {
             // The stripes may be as they were: what they hold must be reachable, and no zeros of ours be in front of it.
+            self.tell_what_is_lost(&object, e);
             let block = Extent::with_len(size / BLOCK_SIZE * BLOCK_SIZE, BLOCK_SIZE);
             if let Err(e) = write_out_range(cx, &object, block) {
                 cx.io.fail(e);
             }
             discard_range(cx.env, &object, block);
+            discard_clean(cx.env, &object, Extent::new(size, Extent::EOF));
             object.attr_modify(AttrMask::SIZE | AttrMask::KMS, |attr| (attr.size, attr.kms) = (old, kms));
             return;
         }
@@ -141,18 +157,34 @@ impl VvpIo {
         for edge in [head, tail, last] {
             write_out_range(cx, &object, edge)?;
         }
+        self.dropped_dirty = is_dirty(&object, it);
         discard_range(cx.env, &object, it);
         let now = coarse_ns();
         object.attrs().raise(0, now);
         Ok(())
     }
 
+    /// A truncate or a punch failed after dirty data was dropped that was to go anyway. Whoever wrote it has to hear that
+    /// the file has neither what he wrote nor what cutting it would have left.
+    fn tell_what_is_lost(&self, object: &Object, error: &Error) {
+        if self.dropped_dirty {
+            object.latch_error(error);
+        }
+    }
+
     pub(super) fn punched(&mut self, cx: &mut IoCx<'_>) {
         let object = cx.io.object.clone();
-        discard_range(cx.env, &object, cx.io.iteration);
-        let_writers_in(cx.env, std::mem::take(&mut self.bars));
-        if cx.io.error().is_none() {
-            cx.io.moved = cx.io.iteration.len();
+        match cx.io.error() {
+            None => {
+                discard_range(cx.env, &object, cx.io.iteration);
+                cx.io.moved = cx.io.iteration.len();
+            }
+            Some(e) => {
+                self.tell_what_is_lost(&object, e);
+                // What is dirty was not dropped: it failed before.
+                discard_clean(cx.env, &object, cx.io.iteration);
+            }
         }
+        let_writers_in(cx.env, std::mem::take(&mut self.bars));
     }
 }

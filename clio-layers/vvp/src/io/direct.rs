@@ -47,14 +47,20 @@ impl VvpIo {
             self.go_to_end(cx, &object, kms)?;
         }
         let it = cx.io.iteration;
+        let state = self.state()?;
+        // Read-ahead may bring some of it into the cache meanwhile.
+        let _part_write = state.part_writes.begin();
         let bars = cut::keep_writers_off(cx.env, &object, it)?;
         write_out_range(cx, &object, it)?;
         cut::discard_range(cx.env, &object, it);
+        // Before it goes: the targets are told this time, too, and others hear it from them.
+        let now = coarse_ns();
+        object.attrs().raise(0, now);
         let written = self.transfer(cx, Rw::Write, it);
         cut::discard_range(cx.env, &object, it);
         cut::let_writers_in(cx.env, bars);
         written?;
-        object.attrs().raise(it.end, coarse_ns());
+        object.attrs().raise(it.end, now);
         cx.io.moved = it.len();
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod cut;
 mod direct;
+mod fault;
 mod read;
 mod write;
 
@@ -12,13 +13,14 @@ use crate::user::UserMem;
 use clio_core::env::{Env, EnvTags};
 use clio_core::io::{IoCommon, IoCx, IoKind, IoSlice, LockDemand};
 use clio_core::lock::LockDescr;
+use clio_core::object::Object;
 use clio_core::target::{EnqueueFlags, LockMode};
 use clio_core::units::{BLOCK_SIZE, Extent, MAX_FILE_SIZE};
 use clio_core::{Errno, Error, Result};
 use std::sync::Arc;
 
-/// Most bytes of a buffered iteration.
-const MAX_ITERATION: u64 = 64 << 20;
+/// Most bytes of the cache that an iteration is busy with at a time.
+const MAX_STEP: u64 = 64 << 20;
 /// How often a page that others keep taking away, or that finds no memory, is tried again.
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -40,6 +42,8 @@ pub(crate) struct VvpIo {
     size: u64,
     /// Size and KMS before a truncate.
     before: Option<(u64, u64)>,
+    /// Whether a truncate or a punch has dropped what was still to be written out.
+    dropped_dirty: bool,
     /// What keeps cached writes off the ends of a range that is cut.
     bars: cut::Bars,
 }
@@ -62,24 +66,29 @@ impl VvpIo {
         self.state.clone().ok_or_else(|| Error::new(Errno::EINVAL, "io", "an IO slice was used before it was primed"))
     }
 
-    /// Limits a buffered iteration to what the cache can hold, and makes room for it: before any lock is taken.
+    /// Makes room for an iteration, before any lock is taken. What is only advice is limited to what the cache can hold; the
+    /// rest comes to terms with it in steps ([`VvpIo::step_end`]), under one lock.
     fn fit_cache(&self, cx: &mut IoCx<'_>) -> Result<()> {
         let state = self.state()?;
         let it = cx.io.iteration;
         if cx.io.direct || it.is_empty() {
             return Ok(());
         }
-        if cx.io.kind != (IoKind::Write { append: true }) {
-            let folio = cx.io.object.folio_size();
-            let most = (state.cache.limit_bytes() / 4).clamp(folio, MAX_ITERATION.max(folio));
-            let end = it.start.saturating_add(most) / folio * folio;
-            cx.io.iteration.end = it.end.min(end.max(it.start + 1));
+        if matches!(cx.io.kind, IoKind::Advise { .. }) {
+            cx.io.iteration.end = it.end.min(self.step_end(&cx.io.object, it.start)?);
         }
-        let bytes = cx.io.iteration.len().min(MAX_ITERATION);
+        let bytes = cx.io.iteration.len().min(MAX_STEP);
         if !state.cache.has_room(bytes) {
-            state.cache.reserve(cx.env, Self::missing_bytes(cx.io).min(MAX_ITERATION));
+            state.cache.reserve(cx.env, Self::missing_bytes(cx.io).min(MAX_STEP));
         }
         Ok(())
+    }
+
+    /// Where the step from `start` ends: at a folio's end, after what the cache can hold together with other things.
+    fn step_end(&self, object: &Object, start: u64) -> Result<u64> {
+        let folio = object.folio_size();
+        let most = (self.state()?.cache.limit_bytes() / 4).clamp(folio, MAX_STEP.max(folio));
+        Ok(start.saturating_add(most) / folio * folio)
     }
 
     /// How much more memory the iteration may need: what is cached of it, or lies beyond the end of the file, is not
@@ -107,6 +116,10 @@ impl VvpIo {
     /// that reaches the end of file, or for bytes below it, KMS; else the targets are asked.
     fn size_up_to(cx: &mut IoCx<'_>, end: u64) -> Result<u64> {
         let kms = Self::refresh(cx)?;
+        if cx.io.hole {
+            // Learned when the iteration began; to ask for it now would be to wait for the end of the hole.
+            return Ok(kms.max(cx.io.object.attrs().size()));
+        }
         if end <= kms || Self::lock_reaches_eof(cx)? {
             return Ok(kms);
         }
@@ -176,7 +189,7 @@ impl IoSlice for VvpIo {
             IoKind::Write { .. } => self.write(cx),
             IoKind::Truncate { size } => self.truncate(cx, size),
             IoKind::Punch => self.punch(cx),
-            IoKind::Fault { .. } => self.fault(cx),
+            IoKind::Fault { write } => self.fault(cx, write),
             IoKind::Advise { will_need: true } => self.will_need(cx),
             IoKind::Advise { will_need: false } => self.drop_range(cx),
             IoKind::Seek { .. } => self.seek(cx),
@@ -223,6 +236,11 @@ impl VvpIo {
             Some(_) => {}
         }
     }
+}
+
+/// Whether a write of `extent` from so many buffers goes bit by bit into the cache: in between, others could look.
+pub(crate) fn is_in_parts(object: &Object, extent: Extent, buffers: usize) -> bool {
+    buffers > 1 || object.folio_of(extent.start) != object.folio_of(extent.end.max(extent.start + 1) - 1)
 }
 
 /// An offset that `off_t` can express.

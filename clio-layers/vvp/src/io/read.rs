@@ -1,4 +1,4 @@
-//! Buffered reads, faults and read-ahead: bytes of valid blocks, after a transfer of those that aren't.
+//! Buffered reads and read-ahead: bytes of valid blocks, after a transfer of those that aren't.
 
 use super::{MAX_ATTEMPTS, VvpIo};
 use crate::cache::Counters;
@@ -15,12 +15,28 @@ use std::sync::Arc;
 impl VvpIo {
     pub(super) fn read(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
         let it = cx.io.iteration;
-        let size = Self::size_up_to(cx, it.end)?;
-        if size < it.end {
-            cx.io.finished = true;
+        let was_finished = cx.io.finished;
+        loop {
+            let size = Self::size_up_to(cx, it.end)?;
+            cx.io.finished = was_finished || size < it.end;
+            cx.io.moved = 0;
+            let range = Extent::new(it.start, it.end.min(size));
+            if cx.io.hole {
+                return self.zero(cx, range);
+            }
+            self.copy_out(cx, range, size)?;
+            if range.is_empty() || size >= it.end || !Self::outgrown(cx, size) {
+                return Ok(());
+            }
         }
-        let range = Extent::new(it.start, it.end.min(size));
-        if cx.io.hole { self.zero(cx, range) } else { self.copy_out(cx, range, size) }
+    }
+
+    /// Whether the file ends beyond `size` by now. A cached write across the old end may have been seen, which was still to
+    /// raise the size: whoever gets hold of the folio comes after that.
+    fn outgrown(cx: &IoCx<'_>, size: u64) -> bool {
+        let object = &cx.io.object;
+        drop(object.pages().get(object.folio_of(size - 1)).and_then(|page| page.own(cx.io.id)));
+        object.attrs().kms() > size
     }
 
     /// What no target has anything of.
@@ -38,33 +54,67 @@ impl VvpIo {
         Ok(())
     }
 
-    /// Copies `range`, which lies below `size`, to the caller; fetches what is missing, and more, at the first miss.
+    /// Copies `range`, which lies below `size`, to the caller; fetches what is missing, a step at a time, and more at the
+    /// first miss.
     fn copy_out(&mut self, cx: &mut IoCx<'_>, range: Extent, size: u64) -> Result<()> {
         let object = cx.io.object.clone();
         let (mut at, mut attempts) = (range.start, 0);
-        let mut fetched = false;
+        let mut fetched_to = range.start;
         while at < range.end {
             let folio_end = (at | (object.folio_size() - 1)) + 1;
-            let part = self.mem.get_mut(at - self.origin, range.end.min(folio_end) - at);
-            if part.is_empty() {
-                return Err(short_buffers());
-            }
-            if fast_read(&object, at, part) || (attempts > 0 && read_locked(&object, at, part)) {
-                cx.io.moved += part.len() as u64;
-                at += part.len() as u64;
+            let part = Extent::new(at, range.end.min(folio_end));
+            if self.copy_part(cx, &object, part, attempts > 0)? {
+                cx.io.moved += part.len();
+                at = part.end;
                 attempts = 0;
                 continue;
             }
-            let missing = if fetched { Extent::new(at, range.end.min(folio_end)) } else { Extent::new(at, range.end) };
             attempts += 1;
             if attempts > MAX_ATTEMPTS {
                 return Err(Error::new(Errno::EIO, "read", "pages were evicted faster than they could be read"));
             }
-            let ahead = if fetched { Ahead::new() } else { self.plan_ahead(cx, Extent::new(at, range.end), size) };
-            fetched = true;
+            let is_first = fetched_to == range.start;
+            let missing =
+                if at < fetched_to { part } else { Extent::new(at, range.end.min(self.step_end(&object, at)?)) };
+            let ahead = if is_first { self.plan_ahead(cx, Extent::new(at, range.end), size) } else { Ahead::new() };
+            if !is_first {
+                // For the first step, room was made before the lock was taken.
+                self.state()?.cache.reserve(cx.env, missing.len());
+            }
+            fetched_to = fetched_to.max(missing.end);
             self.fetch(cx, missing, &ahead)?;
         }
+        if fetched_to == range.start
+            && let Some(state) = &self.state
+        {
+            state.cache.counters().hit();
+        }
         Ok(())
+    }
+
+    /// Copies bytes of one folio to the caller, all as of one moment: whether they were valid. `patiently` where a
+    /// look without a mutex was overtaken before.
+    fn copy_part(&mut self, cx: &IoCx<'_>, object: &Arc<Object>, extent: Extent, patiently: bool) -> Result<bool> {
+        let part = self.mem.get_mut(extent.start - self.origin, extent.len());
+        if part.len() as u64 == extent.len() {
+            return Ok(fast_read(object, extent.start, part) || (patiently && read_locked(object, extent.start, part)));
+        }
+        // Into several buffers: owned, the folio is not written in between.
+        let page = object.pages().get(object.folio_of(extent.start));
+        let Some(owned) = page.and_then(|page| page.own(cx.io.id)) else { return Ok(false) };
+        let page = owned.page();
+        let mut at = extent.start;
+        while at < extent.end {
+            let part = self.mem.get_mut(at - self.origin, extent.end - at);
+            if part.is_empty() {
+                return Err(short_buffers());
+            }
+            if !page.read((at - page.offset()) as usize, part) {
+                return Ok(false);
+            }
+            at += part.len() as u64;
+        }
+        Ok(true)
     }
 
     /// What to read ahead under the lock held; the rest is left for an IO of its own.
@@ -95,7 +145,7 @@ impl VvpIo {
     }
 
     /// Makes `needed` valid, and starts reading `ahead` where that doesn't take waiting.
-    fn fetch(&self, cx: &mut IoCx<'_>, needed: Extent, ahead: &Ahead) -> Result<()> {
+    pub(super) fn fetch(&self, cx: &mut IoCx<'_>, needed: Extent, ahead: &Ahead) -> Result<()> {
         let object = cx.io.object.clone();
         let mut batch = Batch::new(Rw::Read);
         let (first, last) = (object.folio_of(needed.start).0, object.folio_of(needed.end - 1).0);
@@ -223,22 +273,6 @@ impl VvpIo {
             thread::yield_now();
         }
         Err(Error::new(Errno::ENOMEM, "io", "no page memory can be freed; raise the cache limit"))
-    }
-
-    /// Makes the pages of a mapping valid; the mapping itself, with zeros for a hole, is the caller's.
-    pub(super) fn fault(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
-        let it = cx.io.iteration;
-        cx.io.finished = true;
-        let size = Self::size_up_to(cx, it.end)?;
-        if it.start >= size {
-            return Err(Error::new(Errno::EFAULT, "fault", "the page lies beyond the end of the file"));
-        }
-        let needed = Extent::new(it.start, it.end.min(size));
-        if !cx.io.hole {
-            self.fetch(cx, needed, &Ahead::new())?;
-        }
-        cx.io.moved = needed.len();
-        Ok(())
     }
 
     /// Starts reading the iteration into the cache, and doesn't wait for it.

@@ -1,6 +1,6 @@
 //! Buffered writes: bytes into folios, then dirty blocks to the staging area, or out at once where that has no room.
 
-use super::{MAX_ATTEMPTS, VvpIo, cut, writable};
+use super::{MAX_ATTEMPTS, VvpIo, cut, is_in_parts, writable};
 use crate::clock::coarse_ns;
 use crate::transfer::{Batch, own_page, write_out};
 use clio_core::io::{IoCx, IoKind};
@@ -18,10 +18,18 @@ impl VvpIo {
             self.go_to_end(cx, &object, kms)?;
         }
         let it = cx.io.iteration;
+        let state = self.state()?;
+        let _part_write = is_in_parts(&object, it, self.mem.parts()).then(|| state.part_writes.begin());
         let mut dirty = PageList::new();
         let mut at = it.start;
+        let mut step_end = self.step_end(&object, at)?;
         let mut written = Ok(());
         while at < it.end {
+            if at >= step_end {
+                self.stage(cx, &mut dirty, at)?;
+                step_end = self.step_end(&object, at)?;
+                state.cache.reserve(cx.env, step_end.min(it.end) - at);
+            }
             let folio_end = (at | (object.folio_size() - 1)) + 1;
             match self.write_page(cx, &object, Extent::new(at, it.end.min(folio_end)), &mut dirty) {
                 Ok(n) => at += n,
@@ -107,7 +115,7 @@ impl VvpIo {
     }
 
     /// Hands dirty blocks on: to the staging area, or out at once. All up to `upto` is written then.
-    fn stage(&mut self, cx: &mut IoCx<'_>, dirty: &mut PageList, upto: u64) -> Result<()> {
+    pub(super) fn stage(&mut self, cx: &mut IoCx<'_>, dirty: &mut PageList, upto: u64) -> Result<()> {
         let start = cx.io.iteration.start;
         let committed = if self.write_through { Ok(()) } else { cx.commit(dirty) };
         if let Err(e) = &committed {

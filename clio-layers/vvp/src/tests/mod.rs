@@ -1,5 +1,7 @@
 //! The layer over a store that lives in the test: no striping, no transfer layer.
 
+mod cuts;
+mod faults;
 mod model;
 mod posix;
 mod store;

@@ -1,14 +1,16 @@
 //! A bottom layer that keeps one file in memory, with locks that are granted at once and transfers that complete at
 //! once or from another thread.
 
+mod io;
+
 use crate::transfer::{MiscIo, pages_in, write_out_range};
 use clio_core::attr::AttrMask;
 use clio_core::env::{Env, EnvTags};
-use clio_core::io::{Io, IoCx, IoKind, IoSlice, ReadAhead};
+use clio_core::io::{Io, IoSlice};
 use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::object::{Device, Object, ObjectBuilder, ObjectSlice};
-use clio_core::page::{Page, PageBuilder, PageList, PageQueues, PageSlice, Rw, SyncIo, fast_write};
+use clio_core::page::{Page, PageBuilder, PageSlice, Rw, fast_write};
 use clio_core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clio_core::target::Bulk;
 use clio_core::units::{BlockSet, Extent};
@@ -45,6 +47,9 @@ pub(super) struct Store {
     pub(super) intruded: AtomicU64,
     /// Iterations are on holes: nothing is stored of them.
     pub(super) holes: AtomicBool,
+    /// Done once, in the middle of a write.
+    nest: RankedMutex<Option<Job>>,
+    nested: AtomicU64,
     /// Locks granted and not yet given back.
     grants: RankedMutex<Vec<(Extent, Weak<ExtentLock>)>>,
     worker: RankedMutex<Option<(Sender<Job>, JoinHandle<()>)>>,
@@ -71,6 +76,8 @@ impl Store {
             intrusions: AtomicU64::new(0),
             intruded: AtomicU64::new(0),
             holes: AtomicBool::new(false),
+            nest: RankedMutex::new(LockRank::Leaf, None),
+            nested: AtomicU64::new(0),
             grants: RankedMutex::new(LockRank::Leaf, Vec::new()),
             worker: RankedMutex::new(LockRank::Leaf, Some((sender, thread))),
         })
@@ -96,6 +103,24 @@ impl Store {
     /// Changes the stored bytes behind the client's back, as another client does.
     pub(super) fn set_content(&self, bytes: &[u8]) {
         *self.data.lock() = bytes.to_vec();
+    }
+
+    /// Has `job` done in the middle of the next write, by the thread that writes.
+    pub(super) fn nest(&self, job: impl FnOnce() + Send + 'static) {
+        *self.nest.lock() = Some(Box::new(job));
+    }
+
+    /// How many such jobs were done.
+    pub(super) fn nested(&self) -> u64 {
+        self.nested.load(Ordering::Relaxed)
+    }
+
+    fn do_nested(&self) {
+        let job = self.nest.lock().take();
+        if let Some(job) = job {
+            job();
+            self.nested.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn len(&self) -> u64 {
@@ -220,7 +245,7 @@ impl ObjectSlice for StoreObject {
         Ok(Some(Box::new(StoreLock(self.0.clone()))))
     }
     fn io_init(&self, _: &Env, _: &Arc<Object>, _: &mut Io) -> Result<Option<Box<dyn IoSlice>>> {
-        Ok(Some(Box::new(StoreIo(self.0.clone()))))
+        Ok(Some(Box::new(io::StoreIo(self.0.clone()))))
     }
     fn glimpse(&self, _: &Env, object: &Arc<Object>) -> Result<()> {
         let len = self.0.len();
@@ -287,109 +312,5 @@ impl LockSlice for StoreLock {
         let reach = object.locks().max_end_of_other_granted(lock);
         object.attr_modify(AttrMask::KMS, |attr| attr.kms = attr.kms.min(reach));
         self.0.grants.lock().retain(|(_, l)| l.as_ptr() != Arc::as_ptr(lock));
-    }
-}
-
-struct StoreIo(Arc<Store>);
-
-impl StoreIo {
-    fn punch(&self, extent: Extent) -> Result<()> {
-        if Store::is(&self.0.fail_punch) {
-            return Err(Error::new(Errno::EIO, "punch", "the store was told to fail"));
-        }
-        let mut data = self.0.data.lock();
-        if extent.end == Extent::EOF {
-            data.resize(extent.start as usize, 0);
-        } else {
-            let end = (extent.end as usize).min(data.len());
-            let start = (extent.start as usize).min(end);
-            data[start..end].fill(0);
-        }
-        Ok(())
-    }
-}
-
-impl IoSlice for StoreIo {
-    fn layer(&self) -> &'static str {
-        "store"
-    }
-
-    fn iter_init(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
-        cx.io.hole = Store::is(&self.0.holes);
-        Ok(())
-    }
-
-    fn start(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
-        let object = cx.io.object.clone();
-        let it = cx.io.iteration;
-        match cx.io.kind {
-            IoKind::Truncate { size } => {
-                self.0.intrude(&object, Extent::new(size, Extent::EOF));
-                self.punch(Extent::new(size, Extent::EOF))
-            }
-            IoKind::Punch => {
-                self.0.intrude(&object, it);
-                self.punch(it)
-            }
-            IoKind::Fsync { .. } => {
-                let mut io = MiscIo::new(cx.env, &object)?;
-                write_out_range(&mut io, &object, it)?;
-                self.0.syncs.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            IoKind::Seek { hole } => {
-                let mut io = MiscIo::new(cx.env, &object)?;
-                write_out_range(&mut io, &object, it)?;
-                let data = self.0.content();
-                let is_hole = |b: &[u8]| b.iter().all(|b| *b == 0);
-                let block = data.chunks(4096).enumerate().skip(it.start as usize / 4096);
-                let found = block.into_iter().find(|(_, b)| is_hole(b) == hole);
-                cx.io.found = found.map(|(n, _)| (n as u64 * 4096).max(it.start));
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn submit(&mut self, cx: &mut IoCx<'_>, rw: Rw, queues: &mut PageQueues) -> Result<()> {
-        for span in queues.qin.drain().collect::<Vec<_>>() {
-            let moving = span.page.prep(cx.env, cx.io.id, rw, span.blocks)?;
-            if moving.is_empty() {
-                queues.qin.push(span.page, span.blocks);
-            } else {
-                queues.qout.push(span.page.clone(), moving);
-                self.0.transfer(span.page, rw, moving, false);
-            }
-        }
-        Ok(())
-    }
-
-    fn commit(&mut self, cx: &mut IoCx<'_>, pages: &mut PageList) -> Result<()> {
-        if Store::is(&self.0.refuse_commits) {
-            return Ok(());
-        }
-        for span in pages.drain() {
-            if Store::is(&self.0.open_windows) {
-                let held = cx.io.lockset.held(cx.io.object.fid()).filter(|d| d.mode.can_write());
-                held.for_each(|d| span.page.open_window(span.page.blocks_of(d.extent)));
-            }
-        }
-        Ok(())
-    }
-
-    fn direct(&mut self, cx: &mut IoCx<'_>, rw: Rw, bulk: &Bulk, sync: &Arc<SyncIo>) -> Result<()> {
-        if rw == Rw::Write {
-            self.0.intrude(&cx.io.object, cx.io.iteration);
-        }
-        sync.expect(1);
-        let (store, bulk, sync) = (self.0.clone(), bulk.clone(), sync.clone());
-        self.0.run(Box::new(move || sync.note(1, &store.move_bytes(rw, &bulk))));
-        Ok(())
-    }
-
-    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
-        let mut held = cx.io.lockset.held(cx.io.object.fid()).map(|d| d.extent);
-        let covered = held.find(|e| e.contains(offset)).unwrap_or(Extent::new(offset, offset));
-        Ok(ReadAhead { covered, transfer_size: 1 << 20 })
     }
 }

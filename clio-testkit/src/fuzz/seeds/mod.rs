@@ -43,7 +43,8 @@ impl Seed {
 pub fn seeds() -> Vec<Seed> {
     [layouts(), records::namespace_records(), records::staging_records(), records::store_headers()]
         .into_iter()
-        .chain([scripts::namespace_paths(), scripts::path_rules(), texts::configuration(), texts::store_uris()])
+        .chain([scripts::namespace_paths(), scripts::path_rules(), scripts::rpc_messages()])
+        .chain([texts::configuration(), texts::store_uris()])
         .flatten()
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Seeds that are rows of operations.
 
 use super::super::namespace_paths::Op;
+use super::super::rpc_messages::Op as Rpc;
 use super::super::script::REPEATED;
 use super::Seed;
 
@@ -82,5 +83,82 @@ pub(super) fn path_rules() -> Vec<Seed> {
     vec![
         Seed::accepted(TARGET, "nested", nested.concat()),
         Seed::refused(TARGET, "relative", [step(SET, &["a/b"]), step(LOOK, &["/a/b"])].concat()),
+    ]
+}
+
+/// Requests that meet: data that covers itself, locks that conflict, what is refused, and the end of a small target.
+pub(super) fn rpc_messages() -> Vec<Seed> {
+    const TARGET: &str = "rpc_messages";
+    const LARGE: u8 = 0;
+    const SMALL: u8 = 1;
+    // Numbers, near these places: nothing, blocks, and the largest offset.
+    const BYTES: u8 = 0;
+    const BLOCKS: u8 = 1;
+    const MAX: u8 = 6;
+    const EOF: [u8; 2] = [7, 0xff];
+    let send = |op: Rpc, client: u8, object: u8, rest: &[u8]| [&[op as u8, client, object], rest].concat();
+    let data = [
+        send(Rpc::Create, 0, 0, &[]),
+        // Summed, two segments: 100 bytes at 4090, and two blocks at 8192.
+        send(Rpc::Write, 0, 0, &[2, BYTES, 0, 0, 9, 2, 2, 0xfa, 100, BLOCKS, 2, 254]),
+        send(Rpc::Read, 1, 0, &[1, 2, BYTES, 0, 200, BLOCKS, 1, 250]),
+        send(Rpc::Punch, 1, 0, &[2, 0xfe, BLOCKS, 3]),
+        send(Rpc::Seek, 0, 0, &[0, BYTES, 7]),
+        send(Rpc::Seek, 0, 0, &[1, BYTES, 7]),
+        send(Rpc::Truncate, 0, 0, &[2, 3]),
+        send(Rpc::SetAttr, 0, 0, &[0xf8, BYTES, 77]),
+        send(Rpc::Sync, 0, 0, &[]),
+        send(Rpc::GetAttr, 1, 0, &[]),
+        send(Rpc::StatFs, 1, 0, &[]),
+        send(Rpc::Write, 0, 1, &[0, BYTES, 200, 0, 9, 1, MAX, 0xf0, 15]),
+        send(Rpc::Read, 0, 1, &[0, 1, MAX, 0xf0, 15]),
+        send(Rpc::Destroy, 0, 0, &[]),
+    ];
+    let locks = [
+        send(Rpc::Connect, 0, 0, &[]),
+        // The whole object to the first; the others wait, with a lock and without one, or are told.
+        send(Rpc::Enqueue, 0, 0, &[[8, 1, BYTES, 0].as_slice(), &EOF].concat()),
+        send(Rpc::Write, 0, 0, &[1, BYTES, 100, 0, 7, 1, BYTES, 5, 50]),
+        send(Rpc::Enqueue, 1, 0, &[8, 0, BYTES, 0, BLOCKS, 2]),
+        send(Rpc::Write, 2, 0, &[0, BYTES, 10, 0, 3, 1, BYTES, 9, 20]),
+        send(Rpc::Read, 1, 0, &[1, 1, BYTES, 0, 60]),
+        send(Rpc::Enqueue, 2, 0, &[1, 0, BYTES, 0, BLOCKS, 1]),
+        send(Rpc::Enqueue, 2, 0, &[2, 0, BYTES, 0, BLOCKS, 1]),
+        send(Rpc::AnswerGlimpse, 0, 0, &[BLOCKS, 5, BYTES, 8]),
+        send(Rpc::Cancel, 0, 0, &[0]),
+        send(Rpc::Enqueue, 2, 0, &[0, 3, BLOCKS, 4, BLOCKS, 5]),
+        send(Rpc::Disconnect, 1, 0, &[]),
+    ];
+    let refused = [
+        // Overlapping segments, data beyond all offsets, a wrong checksum, more grant than there is, a foreign lock.
+        send(Rpc::Read, 0, 0, &[0, 2, BYTES, 9, 9, BYTES, 9, 9]),
+        send(Rpc::Read, 0, 0, &[0, 1, MAX, 0, 1]),
+        send(Rpc::Write, 0, 0, &[6, BYTES, 0, 0, 1, 1, BYTES, 0, 9]),
+        send(Rpc::Write, 0, 0, &[0, MAX, 0, 0, 1, 1, BYTES, 0, 9]),
+        send(Rpc::Write, 0, 0, &[1, BYTES, 0, 99, 1, 1, BYTES, 0, 9]),
+        send(Rpc::Enqueue, 0, 0, &[0, 0, BLOCKS, 1, BLOCKS, 1]),
+        send(Rpc::Punch, 0, 0, &[MAX, 2, MAX, 3]),
+        send(Rpc::SetAttr, 0, 0, &[1, BYTES, 1]),
+        send(Rpc::Seek, 0, 0, &[0, BYTES, 0]),
+        send(Rpc::Destroy, 0, 0, &[]),
+        // Nobody of these clients is there, nor is the target a client.
+        send(Rpc::GetAttr, 3, 0, &[]),
+        send(Rpc::Disconnect, 4, 0, &[]),
+        send(Rpc::Cancel, 5, 0, &[0]),
+    ];
+    let full = [
+        send(Rpc::Write, 0, 0, &[0, BYTES, 0, 0, 1, 3, BLOCKS, 0, 254, BLOCKS, 3, 254, BLOCKS, 6, 254]),
+        send(Rpc::Write, 1, 1, &[0, BYTES, 77, 0, 2, 1, BLOCKS, 0, 254]),
+        send(Rpc::ReturnGrant, 0, 0, &[MAX, 0]),
+        send(Rpc::Punch, 0, 0, &[BLOCKS, 0, BLOCKS, 9]),
+        send(Rpc::Write, 1, 1, &[0, BYTES, 77, 0, 2, 1, BLOCKS, 0, 254]),
+    ];
+    let script = |capacity: u8, requests: &[Vec<u8>]| [&[capacity][..], &requests.concat()].concat();
+    vec![
+        Seed::accepted(TARGET, "data", script(LARGE, &data)),
+        Seed::accepted(TARGET, "locks", script(LARGE, &locks)),
+        Seed::accepted(TARGET, "full", script(SMALL, &full)),
+        Seed::refused(TARGET, "refused", script(LARGE, &refused)),
+        Seed::refused(TARGET, "empty", []),
     ]
 }

@@ -9,7 +9,11 @@ pub(super) fn configuration() -> Vec<Seed> {
     let variables: String = KEYS.iter().map(|k| format!("CLIO_{}={}\n", k.name.to_uppercase(), k.range.1)).collect();
     vec![
         Seed::accepted(TARGET, "defaults", defaults),
-        Seed::accepted(TARGET, "forms", "# switches\nchecksums = \"off\"\ncache_mb = 0x40\nrpc_kb = \"1024\"\n"),
+        Seed::accepted(
+            TARGET,
+            "forms",
+            "# switches\nchecksums = \"off\"\ncache_mb = 0x40\nmax_pages_per_rpc = \"256\"\n",
+        ),
         Seed::refused(TARGET, "variables", variables),
         Seed::refused(TARGET, "unknown", "cache_md = 64\n"),
         Seed::refused(TARGET, "out-of-range", "cache_mb = 64\nstripe_kb = 100\n"),

@@ -1,6 +1,12 @@
 //! Settings: built-in values, overridden by `clio.toml`, overridden by `CLIO_*` variables, overridden by the caller.
 
+mod keys;
+mod tables;
+
+pub use keys::{KEYS, Key};
+
 use clio_core::{Errno, Error, Result};
+use clio_lov::layout::Layout;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -28,71 +34,36 @@ impl fmt::Display for Source {
     }
 }
 
-/// A setting that exists.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// Name in `clio.toml`; the variable is `CLIO_` and the name in capitals.
-    pub name: &'static str,
-    /// Built-in value.
-    pub default: u64,
-    /// Smallest and largest value.
-    pub range: (u64, u64),
-    /// What it means, with its unit.
-    pub help: &'static str,
-}
-
-/// All settings. Switches are 0 or 1.
-pub const KEYS: &[Key] = &[
-    key("cache_mb", 512, (4, 1 << 20), "page cache limit in MiB"),
-    key("dirty_mb", 256, (1, 1 << 20), "dirty data limit in MiB, for each target"),
-    key("rpc_kb", 4096, (64, 65536), "largest transfer in KiB"),
-    key("rpcs_in_flight", 8, (1, 256), "transfers in flight, for each target"),
-    key("writeback_age_ms", 5000, (10, 3_600_000), "age in ms at which dirty data is written out"),
-    key("writeback_lag_ms", 10, (0, 60_000), "time in ms that full transfers wait for the end of a burst of writes"),
-    key("readahead_mb", 64, (0, 1 << 20), "read-ahead limit in MiB, for each file; 0 turns it off"),
-    key("checksums", 1, (0, 1), "crc32c of all transferred data"),
-    key("resends", 10, (0, 1000), "how often a transfer or lock request is sent again after a passing error"),
-    key("resend_ms", 20, (1, 60_000), "time in ms before the first resend; doubles with each, up to 2 s"),
-    key("lock_lru", 100_000, (16, 10_000_000), "idle locks kept, for each target"),
-    key("stripe_count", 0, (0, 2000), "stripes of new files; 0: all targets"),
-    key("stripe_kb", 1024, (64, 1 << 22), "stripe size of new files in KiB, a multiple of 64"),
-    key(
-        "lock_timeout_ms",
-        0,
-        (0, 3_600_000),
-        "time in ms after which a client that keeps a wanted lock is evicted; 0: never",
-    ),
-];
-
-const fn key(name: &'static str, default: u64, range: (u64, u64), help: &'static str) -> Key {
-    Key { name, default, range, help }
-}
-
 /// The merged settings.
 #[derive(Clone, Debug)]
 pub struct Config {
     values: Vec<(u64, Source)>,
+    tables: tables::Tables,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { values: KEYS.iter().map(|k| (k.default, Source::Default)).collect() }
+        let values = KEYS.iter().map(|k| (k.default, Source::Default)).collect();
+        Self { values, tables: tables::Tables::default() }
     }
 }
 
 impl Config {
-    /// Built-in values, then those of `file` (which must exist if named), then those of the `CLIO_*` variables.
-    /// Without `file`, `CLIO_CONFIG` names one.
+    /// Built-in values, then those of a file, then those of the `CLIO_*` variables. The file is `file`, or the one that
+    /// `CLIO_CONFIG` names, which must exist; else [`Config::default_file`], if it exists.
     ///
     /// # Errors
     /// `EINVAL` for an unknown key or a value out of range, with the nearest key or the range; the file's own error.
     pub fn load(file: Option<&Path>) -> Result<Self> {
         let named = file.map(Path::to_path_buf).or_else(|| std::env::var_os("CLIO_CONFIG").map(PathBuf::from));
+        let must_exist = named.is_some();
         let mut config = Self::default();
-        if let Some(path) = named {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|e| Error::from_io("config", e).at(path.display().to_string()))?;
-            config.merge_toml(&text, &path)?;
+        if let Some(path) = named.or_else(Self::default_file) {
+            match std::fs::read_to_string(&path) {
+                Ok(text) => config.merge_toml(&text, &path)?,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound && !must_exist => {}
+                Err(e) => return Err(Error::from_io("config", e).at(path.display().to_string())),
+            }
         }
         config.merge_environment(
             std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
@@ -100,7 +71,17 @@ impl Config {
         Ok(config)
     }
 
-    /// Overrides by the text of a `clio.toml`.
+    /// Where settings are looked for if no file is named: `clio/clio.toml` in the user's configuration folder
+    /// (`XDG_CONFIG_HOME`, or `.config` in the home folder).
+    pub fn default_file() -> Option<PathBuf> {
+        let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        // As the XDG rules have it: a relative path there is to be ignored.
+        let folder = set("XDG_CONFIG_HOME").filter(|p| p.is_absolute());
+        let folder = folder.or_else(|| set("HOME").map(|home| home.join(".config")));
+        folder.map(|f| f.join("clio").join("clio.toml"))
+    }
+
+    /// Overrides by the text of a `clio.toml`: settings, and the tables `[pools]` and `[layouts."/prefix"]`.
     ///
     /// # Errors
     /// `EINVAL`, naming the file and what is wrong.
@@ -110,6 +91,10 @@ impl Config {
             .parse()
             .map_err(|e: toml::de::Error| at(Error::new(Errno::EINVAL, "config", e.message().to_string())))?;
         for (name, value) in &table {
+            if let toml::Value::Table(entries) = value {
+                self.tables.merge(name, entries).map_err(at)?;
+                continue;
+            }
             let value = match value {
                 toml::Value::Integer(n) => n.to_string(),
                 toml::Value::Boolean(b) => u64::from(*b).to_string(),
@@ -173,6 +158,45 @@ impl Config {
         at.map_or_else(|| panic!("no setting is called {name}"), |at| self.values[at].0)
     }
 
+    /// Makes or replaces a pool of targets, for layouts to name.
+    pub fn set_pool(&mut self, name: &str, members: impl IntoIterator<Item = u16>) {
+        self.tables.pools.insert(name.to_string(), members.into_iter().collect());
+    }
+
+    /// The pools, by name.
+    pub fn pools(&self) -> impl Iterator<Item = (&str, &[u16])> {
+        self.tables.pools.iter().map(|(name, members)| (name.as_str(), members.as_slice()))
+    }
+
+    /// New files under `prefix` get `layout`, unless they or their directory ask for another. The longest prefix counts.
+    ///
+    /// # Errors
+    /// `EINVAL` if the prefix doesn't start with a slash, or for a layout that can't be.
+    pub fn set_layout_rule(&mut self, prefix: &str, layout: Layout) -> Result<()> {
+        layout.check().map_err(|e| e.at(prefix))?;
+        self.tables.layouts.insert(prefix.as_bytes(), layout)?;
+        Ok(())
+    }
+
+    /// The rules for layouts: each prefix, and its layout.
+    pub fn layout_rules(&self) -> impl Iterator<Item = (String, &Layout)> {
+        self.tables.layouts.iter().map(|(prefix, layout)| (String::from_utf8_lossy(prefix).into_owned(), layout))
+    }
+
+    /// The layout of a new file at `path` that nobody asked another for.
+    pub fn layout_for(&self, path: &Path) -> Layout {
+        use std::os::unix::ffi::OsStrExt;
+        // Paths in a store start at its root, with a slash or without.
+        let path = [b"/", path.as_os_str().as_bytes()].concat();
+        match self.tables.layouts.find(&path) {
+            Some(rule) => rule.value.clone(),
+            None => {
+                let count = self.get("stripe_count") as u16;
+                Layout::raid0().stripe_count(count).stripe_size(self.get("stripe_kb") << 10)
+            }
+        }
+    }
+
     /// All settings with their values and where those came from.
     pub fn entries(&self) -> impl Iterator<Item = (&'static Key, u64, &Source)> {
         KEYS.iter().zip(&self.values).map(|(k, (v, s))| (k, *v, s))
@@ -186,17 +210,33 @@ mod tests {
     #[test]
     fn later_sources_override_earlier_ones() {
         let mut c = Config::default();
-        c.merge_toml("cache_mb = 64\nchecksums = false\nrpc_kb = 128\n", Path::new("clio.toml")).unwrap();
-        c.merge_environment([("CLIO_RPC_KB".into(), "256".into()), ("PATH".into(), "x".into())].into_iter()).unwrap();
-        c.set("dirty_mb", "8", Source::Given).unwrap();
+        c.merge_toml("cache_mb = 64\nchecksums = false\nmax_pages_per_rpc = 32\n", Path::new("clio.toml")).unwrap();
+        c.merge_environment([("CLIO_MAX_PAGES_PER_RPC".into(), "64".into()), ("PATH".into(), "x".into())].into_iter())
+            .unwrap();
+        c.set("max_dirty_mb", "8", Source::Given).unwrap();
         assert_eq!(
-            ["cache_mb", "checksums", "rpc_kb", "dirty_mb", "rpcs_in_flight"].map(|k| c.get(k)),
-            [64, 0, 256, 8, 8]
+            ["cache_mb", "checksums", "max_pages_per_rpc", "max_dirty_mb", "max_rpcs_in_flight"].map(|k| c.get(k)),
+            [64, 0, 64, 8, 8]
         );
         let from = |name| c.entries().find(|e| e.0.name == name).map(|e| e.2.to_string());
         assert_eq!(from("cache_mb").as_deref(), Some("clio.toml"));
-        assert_eq!(from("rpc_kb").as_deref(), Some("CLIO_RPC_KB"));
+        assert_eq!(from("max_pages_per_rpc").as_deref(), Some("CLIO_MAX_PAGES_PER_RPC"));
         assert_eq!(from("lock_lru").as_deref(), Some("default"));
+    }
+
+    #[test]
+    fn the_longest_prefix_decides_the_layout() {
+        let text = "stripe_count = 1\n[pools]\nfast = [0, 2]\n\
+                    [layouts.\"/run\"]\nstripe_count = 4\nstripe_kb = 4096\npool = \"fast\"\n\
+                    [layouts.\"/run/logs\"]\nstripe_kb = 64\n";
+        let mut c = Config::default();
+        c.merge_toml(text, Path::new("clio.toml")).unwrap();
+        assert_eq!(c.pools().collect::<Vec<_>>(), [("fast", &[0u16, 2][..])]);
+        let fast = Layout::raid0().stripe_count(4).stripe_size(4 << 20).pool("fast");
+        assert_eq!(c.layout_for(Path::new("/run/ckpt")), fast);
+        assert_eq!(c.layout_for(Path::new("run/a/b")), fast);
+        assert_eq!(c.layout_for(Path::new("/run/logs/1")), Layout::raid0().stripe_size(64 << 10));
+        assert_eq!(c.layout_for(Path::new("/runs")), Layout::raid0().stripe_count(1).stripe_size(1 << 20));
     }
 
     #[test]
@@ -210,6 +250,12 @@ mod tests {
         says(c.set("cache_mb", "0", Source::Given), "from 4 to");
         says(c.set("stripe_kb", "100", Source::Given), "multiple of 64");
         says(c.merge_toml("cache_mb = [", Path::new("x.toml")), "x.toml");
+        says(c.merge_toml("[pool]\na = [1]", Path::new("x.toml")), "did you mean 'pools'?");
+        says(c.merge_toml("[pools]\na = 1", Path::new("x.toml")), "give a list of target numbers");
+        says(c.merge_toml("[layouts]\n\"/a\" = 1", Path::new("x.toml")), "give a table");
+        says(c.merge_toml("[layouts.\"/a\"]\nstripes = 1", Path::new("x.toml")), "did you mean 'stripe_");
+        says(c.merge_toml("[layouts.\"/a\"]\nstripe_kb = 100", Path::new("x.toml")), "multiple of");
+        says(c.merge_toml("[layouts.a]\nstripe_kb = 64", Path::new("x.toml")), "must start with '/'");
         says(c.merge_environment([("CLIO_CACHE".into(), "1".into())].into_iter()), "did you mean 'cache_mb'?");
     }
 }

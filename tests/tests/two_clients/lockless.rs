@@ -1,0 +1,90 @@
+//! Contended files: the target refuses locks, and I/O goes without.
+
+use crate::{at_once, sum};
+use clio::{Client, Config};
+use clio_core::target::Target;
+use clio_core::units::TargetIndex;
+use clio_targets::{MemOptions, MemTarget};
+use clio_tests::{content, pattern, read_write};
+use std::sync::Arc;
+
+/// Two clients of one target that refuses locks on an object after `conflicts` requests that had to wait.
+fn quarrelsome(conflicts: u32) -> [Client; 2] {
+    let mut options = MemOptions { index: TargetIndex(0), ..MemOptions::default() };
+    options.service.dlm.lockless_conflicts = Some(conflicts);
+    // A contended file stays contended for as long as the test runs.
+    options.service.dlm.contention_window_ms = 3_600_000;
+    let target: Arc<dyn Target> = Arc::new(MemTarget::in_memory(options));
+    let first = Client::over_targets(vec![target], Config::default()).expect("client");
+    let second = first.second_client().expect("client");
+    [first, second]
+}
+
+fn lockless(client: &Client) -> u64 {
+    sum(client, |t| t.lockless)
+}
+
+#[test]
+fn a_contended_file_goes_lockless() {
+    let [a, b] = quarrelsome(6);
+    let (fa, fb) = (a.create("/f").expect("create"), b.open_with("/f", read_write()).expect("open"));
+    let mut want = vec![0; 20_000];
+    for n in 0..60u64 {
+        let at = (n * 211) % 15_000;
+        let data = pattern(n, at, 3_000);
+        let (writer, reader) = if n % 2 == 0 { (&fa, &fb) } else { (&fb, &fa) };
+        writer.write_all_at(&data, at).expect("write");
+        want[at as usize..][..3_000].copy_from_slice(&data);
+        let mut got = vec![0; 3_000];
+        reader.read_exact_at(&mut got, at).expect("read");
+        assert_eq!(got, data, "write {n}");
+    }
+    let (la, lb) = (lockless(&a), lockless(&b));
+    // The target forgets the quarrel with the last lock, so that it starts anew now and then.
+    assert!(la + lb >= 5, "some of it goes without locks: {}\n{}", a.stats(), b.stats());
+    let size = b.metadata("/f").expect("stat").len() as usize;
+    assert_eq!(content(&a, "/f"), want[..size]);
+    assert_eq!(content(&b, "/f"), want[..size]);
+    for c in [&a, &b] {
+        c.check_invariants().expect("the books are in order");
+    }
+    // Another file is not concerned, and what can't do without a lock gets one.
+    let quiet = a.create("/quiet").expect("create");
+    quiet.write_all_at(&[1; 100], 0).expect("write");
+    assert_eq!(lockless(&a), la + (lockless(&a) - la).min(1), "at most the read of the contended file");
+    fa.set_len(10_000).expect("truncate");
+    assert_eq!(content(&b, "/f"), want[..10_000]);
+}
+
+#[test]
+fn lockless_writers_and_readers_at_once() {
+    const RECORD: u64 = 700;
+    let [a, b] = quarrelsome(4);
+    let (fa, fb) = (a.create("/f").expect("create"), b.open_with("/f", read_write()).expect("open"));
+    fa.write_all_at(&vec![0; 200 * RECORD as usize], 0).expect("write");
+    let side = |file: &clio::File, mine: u64| {
+        let mut got = vec![0; RECORD as usize];
+        for n in 0..200 {
+            let at = n * RECORD;
+            if n % 2 == mine {
+                file.write_all_at(&pattern(n, at, RECORD as usize), at).expect("write");
+            } else {
+                file.read_exact_at(&mut got, at).expect("read");
+                let whole = got == pattern(n, at, RECORD as usize) || got.iter().all(|x| *x == 0);
+                assert!(whole, "half of record {n}");
+            }
+        }
+    };
+    at_once(|| side(&fa, 0), || side(&fb, 1));
+    // Whether they met often enough is up to the scheduler; from here on they do.
+    let before = lockless(&a) + lockless(&b);
+    for n in 0..20u64 {
+        if n % 2 == 0 { &fa } else { &fb }
+            .write_all_at(&pattern(n, n * RECORD, RECORD as usize), n * RECORD)
+            .expect("write");
+    }
+    assert!(lockless(&a) + lockless(&b) > before, "{}\n{}", a.stats(), b.stats());
+    let want: Vec<u8> = (0..200).flat_map(|n| pattern(n, n * RECORD, RECORD as usize)).collect();
+    assert_eq!(content(&a, "/f"), want);
+    assert_eq!(content(&b, "/f"), want);
+}
