@@ -78,8 +78,8 @@ impl Page {
         (moving, window)
     }
 
-    /// Lets `blocks` be dirtied by [`fast_write`] without a call to the transfer layer, which has set quota and
-    /// grant aside for them, under a write lock that covers them. Not those that are barred ([`WindowBar`]).
+    /// Lets `blocks` be dirtied by [`fast_write`](super::fast_write) without a call to the transfer layer, which has set quota and
+    /// grant aside for them, under a write lock that covers them. Not those that are barred ([`WindowBar`](super::WindowBar)).
     pub fn open_window(&self, blocks: BlockSet) {
         let mut state = self.folio.cell().lock();
         state.window = state.window.or(blocks.minus(state.barred));
