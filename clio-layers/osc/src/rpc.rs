@@ -149,6 +149,13 @@ impl OscDevice {
                 (config.resend_limit, config.delay(rpc.attempts + 1))
             };
             let evicted = self.lock_state().epoch != rpc.epoch;
+            if e.errno() == Errno::EPROTO && rpc.grant > 0 && !evicted {
+                // The grant is gone at the target, with an eviction that is yet to be heard of. The data needs none; if
+                // its lock is gone too, that is told now.
+                rpc.grant = 0;
+                bump(&self.counters.resends);
+                return self.transmit(rpc);
+            }
             if is_transient(e) && !at_rest && !evicted && rpc.attempts < limit {
                 rpc.attempts += 1;
                 bump(&self.counters.resends);

@@ -239,6 +239,24 @@ fn asts_in_the_middle_of_everything_block_nobody() {
     }
 }
 
+/// An eviction takes the grant before the client hears of it; a lock taken since then is good.
+#[test]
+fn a_write_whose_grant_is_gone_goes_without() {
+    let target = Setup::default().target();
+    let c = Client::new(&target, config());
+    let file = c.open(1);
+    file.write_at(&c.env, &[1; 5000], 0).expect("write");
+    target.fail(Kind::Write, Errno::EPROTO, 1);
+    file.fsync(&c.env).expect("the data arrives");
+    let grants: Vec<_> = target.log(Kind::Write).iter().map(|w| w.grant).collect();
+    assert_eq!(grants, [2 * BLOCK_SIZE, 0]);
+    let mut back = [0; 5000];
+    assert!(file.read_at(&c.env, &mut back, 0).expect("read") == 5000 && back == [1; 5000]);
+    c.check();
+    drop(file);
+    c.end(&target);
+}
+
 fn evictable() -> Arc<ScriptedTarget> {
     let dlm = DlmConfig { blocking_timeout_ms: 50, ..DlmConfig::default() };
     Setup { dlm, ..Setup::default() }.target()
