@@ -179,17 +179,12 @@ impl OscLock {
             Err(e) => e,
         };
         match e.errno() {
+            Errno::EUSERS if self.needs_lock(cx.descr) => self.ask_harder(cx),
             Errno::EUSERS => {
-                let mandatory = cx.descr.flags.mandatory || cx.descr.demand == LockDemand::Mandatory;
-                if mandatory || matches!(cx.descr.mode, LockMode::Group(_)) {
-                    self.inner.lock().insist = true;
-                    self.ask(cx);
-                } else {
-                    bump(&self.device.counters.lockless);
-                    self.lockless.store(true, Ordering::Release);
-                    let handle = self.device.locks.add_lockless(self.key, cx.descr.extent, cx.lock, cx.object.attrs());
-                    self.set_phase(Phase::Lockless(handle));
-                }
+                bump(&self.device.counters.lockless);
+                self.lockless.store(true, Ordering::Release);
+                let handle = self.device.locks.add_lockless(self.key, cx.descr.extent, cx.lock, cx.object.attrs());
+                self.set_phase(Phase::Lockless(handle));
                 self.wait(cx)
             }
             Errno::ESTALE if self.may_ask_again() => {
@@ -204,6 +199,26 @@ impl OscLock {
                 Err(e)
             }
         }
+    }
+
+    /// Whether nothing but a lock will do.
+    fn needs_lock(&self, need: &LockDescr) -> bool {
+        need.flags.mandatory || need.demand == LockDemand::Mandatory || matches!(need.mode, LockMode::Group(_))
+    }
+
+    /// The target wants this I/O to do without a lock, which it can't: insists. A target that goes on refusing breaks
+    /// the protocol; it is asked again only after a while, and up to a limit.
+    fn ask_harder(&self, cx: &mut LockCx<'_>) -> Result<Step> {
+        let insisted = std::mem::replace(&mut self.inner.lock().insist, true);
+        if !insisted {
+            self.ask(cx);
+            return self.wait(cx);
+        }
+        if self.ask_later(cx) {
+            return Ok(Step::Wait);
+        }
+        self.set_phase(Phase::Idle);
+        Err(Error::new(Errno::EPROTO, "lock", "the target refuses a lock (EUSERS) where it must not"))
     }
 
     fn may_ask_again(&self) -> bool {

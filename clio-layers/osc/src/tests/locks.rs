@@ -297,6 +297,21 @@ fn enqueues_are_asked_again() {
     c.end(&target);
 }
 
+/// A target that answers at once, and always wrongly, must not drive the client into the ground.
+#[test]
+fn a_target_that_never_grants_what_is_mandatory_is_given_up() {
+    let target = Setup::default().target();
+    let c = Client::new(&target, OscConfig { resend_limit: 3, ..config() });
+    let file = c.open(1);
+    target.fail(Kind::Enqueue, clio_core::Errno::EUSERS, 1_000_000);
+    assert_eq!(file.append(&c.env, &[1; 10]).map_err(|e| e.errno()), Err(clio_core::Errno::EPROTO));
+    assert_eq!(target.log(Kind::Enqueue).len(), 4);
+    target.fail_no_more();
+    file.append(&c.env, &[1; 10]).expect("it behaves again");
+    drop(file);
+    c.end(&target);
+}
+
 #[test]
 fn a_refused_try_lock_is_told() {
     let target = Setup::default().target();
