@@ -122,7 +122,7 @@ impl OscDevice {
                 let delay = device.config.read().delay(attempt);
                 bump(&device.counters.resends);
                 tracing::debug!(target: "clio::osc", handle = handle.0, error = %e, attempt, "cancel again");
-                let later = Arc::downgrade(&device);
+                let later = device.this.clone();
                 // Without a timer the device is going, and its locks with it.
                 device.workers.after(delay, move |_| {
                     if let Some(device) = later.upgrade() {

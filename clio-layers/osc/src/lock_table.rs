@@ -87,7 +87,7 @@ impl LockTable {
         self.table.lock().asked += 1;
     }
 
-    /// The answer has come, with a lock or without. Returns whether the lock was asked back already.
+    /// The answer has come, with a lock or without. Returns what the lock comes to.
     pub(crate) fn answered(&self, granted: Option<(DlmHandle, Granted)>) -> Answered {
         let mut table = self.table.lock();
         table.asked -= 1;
