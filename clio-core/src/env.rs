@@ -5,7 +5,7 @@
 //! write, lock shrinking inside a read) simply takes another environment from the pool: [`Env::get`]. State in an
 //! environment serves to save allocations only; it never passes parameters between layers.
 
-use crate::sync::Mutex;
+use crate::lockrank::{LockRank, RankedMutex};
 use bitflags::bitflags;
 use std::any::Any;
 use std::cell::RefCell;
@@ -63,12 +63,12 @@ pub struct Env {
 }
 
 /// Contexts at rest. A handful covers the threads that are active at once.
-static POOL: OnceLock<Mutex<Vec<Context>>> = OnceLock::new();
+static POOL: OnceLock<RankedMutex<Vec<Context>>> = OnceLock::new();
 const POOL_LIMIT: usize = 64;
 
 /// The pool; none under the model checker, where nothing may outlive a run.
-fn pool() -> Option<&'static Mutex<Vec<Context>>> {
-    (!cfg!(clio_loom)).then(|| POOL.get_or_init(|| Mutex::new(Vec::with_capacity(POOL_LIMIT))))
+fn pool() -> Option<&'static RankedMutex<Vec<Context>>> {
+    (!cfg!(clio_loom)).then(|| POOL.get_or_init(|| RankedMutex::new(LockRank::Leaf, Vec::with_capacity(POOL_LIMIT))))
 }
 
 impl Env {

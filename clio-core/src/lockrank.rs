@@ -1,7 +1,8 @@
 //! Mutexes with a rank: the lock order of ARCHITECTURE.md, checked in debug builds.
 //!
 //! A thread may block only on a rank that lies further in than all it holds. `try_lock` may go against the order
-//! (that is how locks are taken upwards, see lock closures), but what it took counts for what follows.
+//! (that is how locks are taken upwards, see lock closures), but what it took counts for what follows. Whoever waits
+//! on a condition holds no mutex but the one that it gives up meanwhile.
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
@@ -17,6 +18,8 @@ pub enum LockRank {
     SubLock,
     /// State of an extent lock of a top-object.
     TopLock,
+    /// The parts of a top-lock: which sub-locks it has taken.
+    LockParts,
     /// The list of locks of an object.
     LockList,
     /// The LRU of a site.
@@ -88,13 +91,23 @@ impl<T> RankedMutex<T> {
 
 impl<'a, T> RankedGuard<'a, T> {
     /// Waits on `condvar`, giving the mutex up meanwhile.
+    ///
+    /// # Panics
+    /// In debug builds, if this thread holds another mutex too.
+    #[track_caller]
     pub fn wait(mut self, condvar: &Condvar) -> Self {
+        held::check_alone();
         self.guard = self.guard.take().map(|g| condvar.wait(g));
         self
     }
 
     /// As [`RankedGuard::wait`], for `timeout` at most; true if the time ran out.
+    ///
+    /// # Panics
+    /// As [`RankedGuard::wait`].
+    #[track_caller]
     pub fn wait_for(mut self, condvar: &Condvar, timeout: Duration) -> (Self, bool) {
+        held::check_alone();
         let mut timed_out = false;
         self.guard = self.guard.take().map(|g| {
             let (g, t) = condvar.wait_for(g, timeout);
@@ -139,6 +152,12 @@ mod held {
         });
     }
 
+    /// The caller holds one guard, and is to wait with it.
+    #[track_caller]
+    pub(super) fn check_alone() {
+        HELD.with_borrow(|held| assert!(held.len() <= 1, "waiting on a condition while holding {held:?}"));
+    }
+
     #[derive(Debug)]
     pub(super) struct Held(LockRank, PhantomData<*const ()>);
 
@@ -166,6 +185,9 @@ mod held {
 
     #[inline(always)]
     pub(super) fn check(_: LockRank) {}
+
+    #[inline(always)]
+    pub(super) fn check_alone() {}
 
     #[derive(Debug)]
     pub(super) struct Held;
@@ -200,6 +222,22 @@ mod tests {
         let (sub, top) = (RankedMutex::new(LockRank::SubLock, 1), RankedMutex::new(LockRank::TopLock, 2));
         let _t = top.lock();
         let _s = sub.lock();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "waiting on a condition while holding [SubLock, TopLock]")]
+    fn nobody_waits_while_holding_another() {
+        let (sub, top) = (RankedMutex::new(LockRank::SubLock, 1), RankedMutex::new(LockRank::TopLock, 2));
+        let _s = sub.lock();
+        let _t = top.lock().wait_for(&Condvar::new(), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_holds_one_may_wait_with_it() {
+        let sub = RankedMutex::new(LockRank::SubLock, 1);
+        let (guard, timed_out) = sub.lock().wait_for(&Condvar::new(), Duration::ZERO);
+        assert!(timed_out && *guard == 1);
     }
 
     #[test]

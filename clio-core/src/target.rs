@@ -136,6 +136,8 @@ pub enum Op {
         fid: Fid,
         /// What to deallocate.
         extent: Extent,
+        /// The lock that covers it, as for a write: refused with `ESTALE` if that was evicted. `None` takes none.
+        lock: Option<DlmHandle>,
         /// Modification time to set.
         mtime: u64,
     },

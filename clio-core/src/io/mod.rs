@@ -236,13 +236,17 @@ impl Io {
     /// Moves to `state`.
     ///
     /// # Errors
-    /// A transition that the table doesn't have, with both states: a programming error, also asserted in debug.
+    /// A transition that the table doesn't have, with both states: a programming error, also asserted in debug. The
+    /// state is what it was.
     pub fn set_state(&mut self, state: IoState) -> Result<(), IllegalIoTransition> {
-        let r = self.common.state.transition(state);
-        debug_assert!(r.is_ok(), "{}", r.unwrap_err());
+        if let Err(e) = self.common.state.transition(state) {
+            tracing::error!(target: "clio::io", id = self.common.id.0, error = %e, "refused");
+            debug_assert!(false, "{e}");
+            return Err(e);
+        }
         tracing::trace!(target: "clio::io", prev = ?self.common.state, next = ?state, id = self.common.id.0);
         self.common.state = state;
-        r
+        Ok(())
     }
 
     /// Determine what this iteration does (top to bottom). The first failure ends the walk.

@@ -22,7 +22,7 @@ impl WindowBar {
     pub fn new(env: &Env, page: &Arc<Page>, blocks: BlockSet) -> Option<Self> {
         {
             let mut state = page.folio().cell().lock();
-            if state.freeing {
+            if state.is_freeing() {
                 return None;
             }
             debug_assert!(state.barred.and(blocks).is_empty(), "blocks are barred twice");

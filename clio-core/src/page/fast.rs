@@ -37,8 +37,8 @@ pub fn fast_write(object: &Object, offset: u64, buf: &[u8], mtime: u64) -> Resul
     let mut state = cell.lock();
     let touched = BlockSet::touching(at as u64, (at + buf.len()) as u64);
     let applies = cell.id(id.index) == id
-        && state.owner.is_none()
-        && !state.freeing
+        && !state.is_owned()
+        && !state.is_freeing()
         && state.window.covers(touched)
         && state.in_flight().and(touched).is_empty();
     if !applies {

@@ -8,88 +8,16 @@
 //! bytes, finds out, and discards them.
 
 use super::atomic_blocks::AtomicBlocks;
-use super::partial::PartialBlocks;
+use super::folio_state::FolioState;
 use super::segments::Segments;
 use super::slab::CellId;
-use super::state::PageState;
-use super::sync_io::SyncIo;
-use crate::io::IoId;
 use crate::lockrank::{LockRank, RankedGuard, RankedMutex};
 use crate::memory::PageMemory;
-use crate::object::AttrCell;
 use crate::sync::Condvar;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::units::{BLOCK_SIZE, BlockSet};
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::sync::Arc;
-
-/// State guarded by the folio's mutex.
-#[derive(Debug, Default)]
-pub(super) struct FolioState {
-    /// The IO that owns the folio.
-    pub(super) owner: Option<IoId>,
-    /// On its way out: see [`PageState::Freeing`].
-    pub(super) freeing: bool,
-    /// Blocks being read.
-    pub(super) page_in: BlockSet,
-    /// Blocks being written out.
-    pub(super) page_out: BlockSet,
-    /// Blocks that may be dirtied without telling the transfer layer: it has set quota aside for them.
-    pub(super) window: BlockSet,
-    /// Blocks that no window is opened for: somebody cuts them, or writes them past the cache.
-    pub(super) barred: BlockSet,
-    /// Attributes of the sub-object, and where in it the folio starts: a cached write raises its KMS.
-    pub(super) sub: Option<(Arc<AttrCell>, u64)>,
-    pub(super) partial: PartialBlocks,
-    /// Who waits for which blocks' transfer.
-    pub(super) sync: Vec<(BlockSet, Arc<SyncIo>)>,
-    /// Who will wait for which blocks, once the owner's `prep` has moved them into a transfer.
-    pub(super) watch: Option<(BlockSet, Arc<SyncIo>)>,
-}
-
-impl FolioState {
-    /// Blocks in transfer.
-    #[inline]
-    pub(super) fn in_flight(&self) -> BlockSet {
-        self.page_in.or(self.page_out)
-    }
-
-    /// State of block `b`: see [`PageState`].
-    pub(super) fn state_of(&self, b: usize) -> PageState {
-        if self.page_in.contains(b) {
-            PageState::PageIn
-        } else if self.page_out.contains(b) {
-            PageState::PageOut
-        } else if self.freeing {
-            PageState::Freeing
-        } else if self.owner.is_some() {
-            PageState::Owned
-        } else {
-            PageState::Cached
-        }
-    }
-
-    /// The one setter of block state: checks the table, then moves `blocks` to `to`.
-    #[track_caller]
-    pub(super) fn set(&mut self, blocks: BlockSet, to: PageState) {
-        if cfg!(debug_assertions) {
-            for run in blocks.runs() {
-                let from = self.state_of(run.start);
-                assert!(from == to || from.transition(to).is_ok(), "{}", from.transition(to).unwrap_err());
-            }
-        }
-        match to {
-            PageState::PageIn => self.page_in = self.page_in.or(blocks),
-            PageState::PageOut => self.page_out = self.page_out.or(blocks),
-            PageState::Cached => {
-                self.page_in = self.page_in.minus(blocks);
-                self.page_out = self.page_out.minus(blocks);
-            }
-            PageState::Owned | PageState::Freeing => {}
-        }
-    }
-}
 
 /// Why a write to a folio was not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,20 +82,12 @@ impl FolioCell {
     /// Ends it: memory goes back, and readers of this generation are turned away.
     pub(super) fn end_life(&self, memory: &dyn PageMemory) {
         let mut state = self.state.lock();
-        debug_assert!(state.in_flight().is_empty(), "a folio is freed in transfer");
         self.change(|| {
             self.valid.store(BlockSet::EMPTY);
             self.dirty.store(BlockSet::EMPTY);
             self.segments.detach(memory, BlockSet::EMPTY);
         });
-        state.partial.clear();
-        state.owner = None;
-        state.freeing = false;
-        state.window = BlockSet::EMPTY;
-        state.barred = BlockSet::EMPTY;
-        state.sub = None;
-        state.sync.clear();
-        state.watch = None;
+        state.end_life();
         let generation = (self.seq.load(Ordering::Relaxed) >> 32) as u32;
         // Between lives the generation is one that no page ever gets: an odd sequence.
         self.seq.store(u64::from(generation) << 32 | 1, Ordering::Release);

@@ -4,6 +4,7 @@ mod atomic_blocks;
 mod bar;
 mod fast;
 mod folio;
+mod folio_state;
 mod list;
 mod owned;
 mod ownership;
@@ -171,7 +172,7 @@ impl Page {
             return Ok(None);
         }
         // A sweep may have deleted the sub-page before it knew its parent.
-        if page.folio.cell().lock().freeing {
+        if page.folio.cell().lock().is_freeing() {
             page.forget_header(env);
             // It may also have come between the two, and taken a page out that was not in yet.
             object.pages().remove(&page);

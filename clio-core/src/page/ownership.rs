@@ -1,5 +1,6 @@
 //! Exclusive use of a page, and waiting for it.
 
+use super::folio_state::{FolioState, Move};
 use super::{OwnedPage, Page};
 use crate::io::IoId;
 use crate::units::BlockSet;
@@ -18,15 +19,13 @@ impl Page {
         let cell = self.folio.cell();
         let mut state = cell.lock();
         loop {
-            if state.freeing {
+            if state.is_freeing() {
                 return None;
             }
             let busy = state.in_flight();
-            if state.owner.is_none()
-                && (busy.is_empty() || busy.and(blocks.or(cell.segments().growth(blocks))).is_empty())
+            if !state.is_owned() && (busy.is_empty() || busy.and(blocks.or(cell.segments().growth(blocks))).is_empty())
             {
-                state.owner = Some(io);
-                return Some(OwnedPage::new(self.clone(), io));
+                return self.owned(&mut state, io);
             }
             state = state.wait(&cell.changed);
         }
@@ -36,11 +35,10 @@ impl Page {
     #[doc(alias = "cl_page_own_try")]
     pub fn try_own(self: &Arc<Self>, io: IoId) -> Option<OwnedPage> {
         let mut state = self.folio.cell().lock();
-        if state.freeing || state.owner.is_some() {
+        if state.is_freeing() || state.is_owned() {
             return None;
         }
-        state.owner = Some(io);
-        Some(OwnedPage::new(self.clone(), io))
+        self.owned(&mut state, io)
     }
 
     /// As [`Page::own_idle`], but only if it is possible at once.
@@ -48,14 +46,17 @@ impl Page {
         let cell = self.folio.cell();
         let mut state = cell.lock();
         let busy = state.in_flight();
-        if state.freeing
-            || state.owner.is_some()
+        if state.is_freeing()
+            || state.is_owned()
             || (!busy.is_empty() && !busy.and(blocks.or(cell.segments().growth(blocks))).is_empty())
         {
             return None;
         }
-        state.owner = Some(io);
-        Some(OwnedPage::new(self.clone(), io))
+        self.owned(&mut state, io)
+    }
+
+    fn owned(self: &Arc<Self>, state: &mut FolioState, io: IoId) -> Option<OwnedPage> {
+        state.set(Move::Own(io)).ok().map(|()| OwnedPage::new(self.clone(), io))
     }
 
     /// Gives up exclusive use.
@@ -63,9 +64,8 @@ impl Page {
     pub(super) fn disown(&self, io: IoId) {
         let cell = self.folio.cell();
         let mut state = cell.lock();
-        debug_assert!(state.owner == Some(io), "disowned by {io:?}, owned by {:?}", state.owner);
-        state.owner = None;
-        state.watch = None;
+        // One that another IO owns stays as it is.
+        let _ = state.set(Move::Disown(io));
         drop(state);
         cell.changed.notify_all();
     }

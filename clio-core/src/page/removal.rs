@@ -1,7 +1,8 @@
 //! Invalidation, eviction and deletion of pages.
 
-use super::folio::{FolioCell, FolioState};
-use super::{Page, PageState};
+use super::Page;
+use super::folio::FolioCell;
+use super::folio_state::{FolioState, Move};
 use crate::env::Env;
 use crate::sync::atomic::Ordering;
 use crate::units::BlockSet;
@@ -13,7 +14,7 @@ impl Page {
         self.bottom_up(|s, page| s.unmap(env, page, blocks));
         let cell = self.folio.cell();
         let mut state = cell.lock();
-        while state.owner.is_some() || !state.in_flight().and(blocks).is_empty() {
+        while state.is_owned() || !state.in_flight().and(blocks).is_empty() {
             state = state.wait(&cell.changed);
         }
         let open = state.window.and(blocks);
@@ -26,13 +27,13 @@ impl Page {
     pub fn is_unused(&self) -> bool {
         let cell = self.folio.cell();
         let state = cell.lock();
-        state.owner.is_none() && state.in_flight().is_empty() && cell.valid().or(cell.dirty()).is_empty()
+        !state.is_owned() && state.in_flight().is_empty() && cell.valid().or(cell.dirty()).is_empty()
     }
 
     /// Evicts the page if nobody uses it and nothing is dirty or in transfer: false if it can't go now.
     pub fn evict(&self, env: &Env) -> bool {
         self.delete_if(env, |state, cell| {
-            state.owner.is_none()
+            !state.is_owned()
                 && state.in_flight().is_empty()
                 && cell.dirty().is_empty()
                 && state.window.or(state.barred).is_empty()
@@ -44,14 +45,14 @@ impl Page {
     #[doc(alias = "cl_page_delete")]
     pub fn delete(&self, env: &Env) {
         let cell = self.folio.cell();
-        let idle = |state: &FolioState| state.owner.is_none() && state.in_flight().is_empty();
+        let idle = |state: &FolioState| !state.is_owned() && state.in_flight().is_empty();
         loop {
             {
                 let mut state = cell.lock();
-                while !state.freeing && !idle(&state) {
+                while !state.is_freeing() && !idle(&state) {
                     state = state.wait(&cell.changed);
                 }
-                if state.freeing {
+                if state.is_freeing() {
                     return;
                 }
             }
@@ -65,7 +66,7 @@ impl Page {
     /// Deletes the page if it is empty and idle: after an invalidation, when another lock may still cover a part.
     pub fn delete_if_unused(&self, env: &Env) -> bool {
         self.delete_if(env, |state, cell| {
-            state.owner.is_none()
+            !state.is_owned()
                 && state.in_flight().is_empty()
                 && cell.valid().or(cell.dirty()).or(state.barred).is_empty()
         })
@@ -86,12 +87,10 @@ impl Page {
         let cell = self.folio.cell();
         let open = {
             let mut state = cell.lock();
-            if state.freeing || !may(&state, cell) {
+            if state.is_freeing() || !may(&state, cell) || state.set(Move::Delete).is_err() {
                 return false;
             }
             let open = state.window;
-            state.set(self.all_blocks(), PageState::Freeing);
-            state.freeing = true;
             let all = self.all_blocks();
             cell.forget(&mut state, self.folio.memory(), all);
             open

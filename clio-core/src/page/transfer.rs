@@ -1,6 +1,7 @@
 //! A page's transfers: immediate ones of its owner, write-out of what is staged, windows for more, and completion.
 
-use super::{Page, PageState, Rw, SyncIo};
+use super::folio_state::Move;
+use super::{Page, Rw, SyncIo};
 use crate::env::Env;
 use crate::error::{Errno, Error, Result};
 use crate::io::IoId;
@@ -28,7 +29,6 @@ impl Page {
         refused?;
         let cell = self.folio.cell();
         let mut state = cell.lock();
-        debug_assert!(state.owner == Some(io), "prep by {io:?}, owned by {:?}", state.owner);
         moving = moving.minus(state.in_flight());
         match rw {
             Rw::Read => {
@@ -36,11 +36,11 @@ impl Page {
                 if !moving.is_empty() && !cell.attach(self.folio.memory(), moving) {
                     return Err(Error::new(Errno::ENOMEM, "read", "no page memory").on(self.fid));
                 }
-                state.set(moving, PageState::PageIn);
+                state.set(Move::Prep(io, rw, moving))?;
             }
             Rw::Write => {
                 moving = moving.and(cell.dirty());
-                state.set(moving, PageState::PageOut);
+                state.set(Move::Prep(io, rw, moving))?;
                 cell.set_clean(moving);
                 state.window = state.window.minus(moving);
             }
@@ -65,14 +65,16 @@ impl Page {
         self.bottom_up(|s, page| s.make_ready(env, page, &mut eligible));
         let cell = self.folio.cell();
         let mut state = cell.lock();
-        while state.owner.is_some() || !state.in_flight().and(eligible).and(cell.dirty()).is_empty() {
+        while state.is_owned() || !state.in_flight().and(eligible).and(cell.dirty()).is_empty() {
             if !wait {
                 return (BlockSet::EMPTY, BlockSet::EMPTY);
             }
             state = state.wait(&cell.changed);
         }
         let moving = eligible.and(cell.dirty());
-        state.set(moving, PageState::PageOut);
+        if state.set(Move::MakeReady(moving)).is_err() {
+            return (BlockSet::EMPTY, BlockSet::EMPTY);
+        }
         cell.set_clean(moving);
         let window = std::mem::take(&mut state.window);
         (moving, window)
@@ -144,7 +146,15 @@ impl Page {
         self.bottom_up(|s, page| s.completion(env, page, rw, blocks, result));
         let cell = self.folio.cell();
         let mut state = cell.lock();
-        state.set(blocks, PageState::Cached);
+        // What isn't in transfer is none of this completion's business.
+        let blocks = match state.set(Move::Complete(blocks)) {
+            Ok(()) => blocks,
+            Err(_) => {
+                let moving = blocks.and(state.in_flight());
+                let _ = state.set(Move::Complete(moving));
+                moving
+            }
+        };
         match (rw, result) {
             (Rw::Read, Ok(())) => cell.set_valid(blocks),
             (Rw::Write, Ok(())) => state.partial.remove_all(blocks),

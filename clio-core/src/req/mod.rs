@@ -93,31 +93,37 @@ impl TransferReq {
     pub fn prepare(&mut self) -> Result<Attr> {
         let mut attr = self.object.attrs().load();
         self.slices.iter().for_each(|s| s.attr_set(&mut attr));
-        self.step(ReqState::Prepared);
+        self.step(ReqState::Prepared)?;
         self.slices.iter().try_for_each(|s| s.prep())?;
         Ok(attr)
     }
 
     /// Prepared → InFlight.
     pub fn launch(&mut self) {
-        self.step(ReqState::InFlight);
+        // Out of order it is logged; the transfer itself doesn't depend on it.
+        let _ = self.step(ReqState::InFlight);
     }
 
     /// Completes: calls the request slices bottom to top, then every page's completion (which goes bottom to top
     /// too, and on to the parents).
     pub fn complete(mut self, env: &Env, result: &Result<()>) {
-        self.step(ReqState::Completed);
+        // From every state but Completed, and a completed one is gone.
+        let _ = self.step(ReqState::Completed);
         self.slices.iter().rev().for_each(|s| s.completion(result));
         for span in self.pages.drain() {
             span.page.completion(env, self.rw, span.blocks, result);
         }
     }
 
-    fn step(&mut self, to: ReqState) {
-        let r = self.state.transition(to);
-        debug_assert!(r.is_ok(), "{}", r.unwrap_err());
+    fn step(&mut self, to: ReqState) -> Result<(), IllegalReqTransition> {
+        if let Err(e) = self.state.transition(to) {
+            tracing::error!(target: "clio::req", error = %e, fid = %self.object.fid(), "refused");
+            debug_assert!(false, "{e}");
+            return Err(e);
+        }
         tracing::trace!(target: "clio::req", prev = ?self.state, next = ?to, fid = %self.object.fid());
         self.state = to;
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The transfer state machine.
 
+use crate::error::{Errno, Error};
 use std::fmt;
 
 /// State of a transfer.
@@ -49,6 +50,12 @@ impl fmt::Display for IllegalReqTransition {
 }
 
 impl std::error::Error for IllegalReqTransition {}
+
+impl From<IllegalReqTransition> for Error {
+    fn from(e: IllegalReqTransition) -> Self {
+        Error::new(Errno::EPROTO, "transfer", e.to_string())
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -20,8 +20,8 @@ use crate::parts::Parts;
 use clio_core::env::Env;
 use clio_core::io::LockDemand;
 use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step, Unused};
+use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::object::Object;
-use clio_core::sync::Mutex;
 use clio_core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clio_core::units::Extent;
 use clio_core::{Errno, Error, Result};
@@ -37,7 +37,7 @@ const NO_HOLE: u64 = u64::MAX;
 pub(crate) struct LovLock {
     lov: Arc<LovObject>,
     /// Guarded by the lock's mutex, in effect: this one is never waited for.
-    parts: Mutex<Parts>,
+    parts: RankedMutex<Parts>,
     /// Whether there are several stripes.
     is_multi: AtomicBool,
     /// The generation of the layout in which the extent touches a hole.
@@ -49,7 +49,7 @@ impl LovLock {
         let striped = lov.snapshot();
         let slice = Self {
             lov: lov.clone(),
-            parts: Mutex::default(),
+            parts: RankedMutex::new(LockRank::LockParts, Parts::default()),
             is_multi: AtomicBool::new(striped.layout().sub_extents(descr.extent).nth(1).is_some()),
             hole_of: AtomicU64::new(NO_HOLE),
         };

@@ -29,7 +29,7 @@ pub(crate) struct Call {
 /// The same request once more, if it may be carried out twice: whoever asks has a lock on what it changes.
 fn again(op: &Op) -> Option<Op> {
     Some(match *op {
-        Op::Punch { fid, extent, mtime } => Op::Punch { fid, extent, mtime },
+        Op::Punch { fid, extent, lock, mtime } => Op::Punch { fid, extent, lock, mtime },
         Op::Seek { fid, offset, hole } => Op::Seek { fid, offset, hole },
         Op::Enqueue { fid, extent, mode, flags } if flags.glimpse => Op::Enqueue { fid, extent, mode, flags },
         Op::GetAttr(fid) => Op::GetAttr(fid),

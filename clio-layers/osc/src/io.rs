@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::commit::write_time;
 use crate::device::OscDevice;
+use crate::rpc::evicted;
 use crate::state::ObjectKey;
 use clio_core::attr::AttrMask;
 use clio_core::env::Env;
@@ -31,11 +32,24 @@ impl OscIo {
     fn answer(&mut self, io: &mut IoCommon) -> Option<Reply> {
         match self.device.wait_call(&self.call.take()?) {
             Ok(reply) => Some(reply),
+            // The lock that it was asked under is gone.
+            Err(e) if e.errno() == Errno::ESTALE => {
+                io.fail(evicted().with_cause(e).on(io.object.fid()));
+                None
+            }
             Err(e) => {
                 io.fail(e.on(io.object.fid()));
                 None
             }
         }
+    }
+
+    /// Asks for a punch or a truncate, under the lock that covers it, so that the target refuses it if that is lost.
+    fn ask_punch(&mut self, object: &Arc<Object>, extent: Extent) {
+        let pieces = self.device.locks.pieces(self.key, extent);
+        let lock = pieces.first().filter(|_| pieces.len() == 1).and_then(|(lock, _)| *lock);
+        let op = Op::Punch { fid: object.fid(), extent, lock, mtime: write_time(object) };
+        self.call = Some(self.device.begin_call(op));
     }
 
     fn end_truncate(&mut self, io: &mut IoCommon, size: u64) {
@@ -92,12 +106,12 @@ impl IoSlice for OscIo {
             IoKind::Truncate { size } => {
                 self.device.cut(cx.env, cx.io.id, self.key, &cx.io.object, size);
                 let extent = Extent::new(size, Extent::EOF);
-                self.call = Some(self.device.begin_call(Op::Punch { fid, extent, mtime: write_time(&cx.io.object) }));
+                self.ask_punch(&cx.io.object, extent);
             }
             IoKind::Punch => {
                 let extent = cx.io.iteration;
                 self.device.clear_for_punch(cx.env, self.key, extent, cx.io.object.attrs().kms());
-                self.call = Some(self.device.begin_call(Op::Punch { fid, extent, mtime: write_time(&cx.io.object) }));
+                self.ask_punch(&cx.io.object, extent);
             }
             IoKind::Fsync { .. } => {
                 self.device.lock_state().make_urgent(self.key, cx.io.iteration);

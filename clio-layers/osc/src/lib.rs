@@ -31,6 +31,7 @@ mod device;
 mod engine;
 mod io;
 mod lock;
+mod lock_phase;
 mod lock_table;
 mod lru;
 mod object;

@@ -2,6 +2,7 @@
 
 use crate::cancel::learn;
 use crate::device::OscDevice;
+use crate::lock_phase::{Answer, Attempt, AttemptState, Phase, PhaseCell};
 use crate::lock_table::{Answered, Granted};
 use crate::state::ObjectKey;
 use crate::stats::bump;
@@ -12,50 +13,14 @@ use clio_core::io::LockDemand;
 use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step, Unused};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::object::Object;
-use clio_core::sync::atomic::{AtomicBool, Ordering};
 use clio_core::target::{DlmHandle, EnqueueFlags, LockMode, Op, Reply};
 use std::sync::Arc;
 
 /// How often a lock is asked for anew that an eviction took while it was waited for.
 const MAX_EVICTIONS: u32 = 3;
 
-/// The answer to an enqueue, for whoever still wants it.
-#[derive(Debug)]
-struct Attempt {
-    state: RankedMutex<AttemptState>,
-}
-
-#[derive(Debug, Default)]
-struct AttemptState {
-    answer: Option<Answer>,
-    abandoned: bool,
-}
-
-#[derive(Debug)]
-struct Answer {
-    reply: Result<Reply>,
-    /// A blocking AST came before it.
-    asked_back: bool,
-}
-
-/// Where the lock is at its target.
-#[derive(Clone, Debug)]
-enum Phase {
-    /// Nowhere.
-    Idle,
-    /// Asked for.
-    Asked(Arc<Attempt>),
-    /// To be asked for again when the timer says so.
-    Later,
-    /// Granted.
-    Granted(DlmHandle),
-    /// The target is contended: goes without. The handle is our own, and no target knows it.
-    Lockless(DlmHandle),
-}
-
 #[derive(Debug)]
 struct Inner {
-    phase: Phase,
     /// Times it was asked for in this life, and of these, times an eviction came between.
     attempts: u32,
     evictions: u32,
@@ -67,11 +32,8 @@ struct Inner {
 pub(crate) struct OscLock {
     device: Arc<OscDevice>,
     key: ObjectKey,
+    phase: PhaseCell,
     inner: RankedMutex<Inner>,
-    /// Fits nobody but those who asked for it; goes at the last use.
-    lockless: AtomicBool,
-    /// Goes at the last use: somebody waited for it when it was granted.
-    cancel_after_use: AtomicBool,
 }
 
 impl OscLock {
@@ -79,21 +41,9 @@ impl OscLock {
         Self {
             device: device.clone(),
             key,
-            inner: RankedMutex::new(
-                LockRank::Leaf,
-                Inner { phase: Phase::Idle, attempts: 0, evictions: 0, insist: false },
-            ),
-            lockless: AtomicBool::new(false),
-            cancel_after_use: AtomicBool::new(false),
+            phase: PhaseCell::new(),
+            inner: RankedMutex::new(LockRank::Leaf, Inner { attempts: 0, evictions: 0, insist: false }),
         }
-    }
-
-    fn phase(&self) -> Phase {
-        self.inner.lock().phase.clone()
-    }
-
-    fn set_phase(&self, phase: Phase) {
-        self.inner.lock().phase = phase;
     }
 
     /// Sends the enqueue. Its completion stores the answer and signals the lock; it takes no mutex that the caller,
@@ -102,10 +52,10 @@ impl OscLock {
         let attempt = Arc::new(Attempt { state: RankedMutex::new(LockRank::Leaf, AttemptState::default()) });
         let insist = {
             let mut inner = self.inner.lock();
-            inner.phase = Phase::Asked(attempt.clone());
             inner.attempts += 1;
             inner.insist
         };
+        self.phase.set(Phase::Asked(attempt.clone()));
         let device = self.device.clone();
         device.locks.asking();
         bump(&device.counters.locks_enqueued);
@@ -167,8 +117,8 @@ impl OscLock {
             Ok(Reply::Granted { handle: Some(handle), extent, lvb, blocking, .. }) => {
                 cx.descr.extent = extent;
                 learn(cx.object, &lvb, extent.end);
-                self.cancel_after_use.store(blocking || answer.asked_back, Ordering::Release);
-                self.set_phase(Phase::Granted(handle));
+                let once = blocking || answer.asked_back;
+                self.phase.set(if once { Phase::Once(handle) } else { Phase::Granted(handle) });
                 return Ok(Step::Done);
             }
             Ok(Reply::Granted { handle: None, lvb, .. }) => {
@@ -182,9 +132,8 @@ impl OscLock {
             Errno::EUSERS if self.needs_lock(cx.descr) => self.ask_harder(cx),
             Errno::EUSERS => {
                 bump(&self.device.counters.lockless);
-                self.lockless.store(true, Ordering::Release);
                 let handle = self.device.locks.add_lockless(self.key, cx.descr.extent, cx.lock, cx.object.attrs());
-                self.set_phase(Phase::Lockless(handle));
+                self.phase.set(Phase::Lockless(handle));
                 self.wait(cx)
             }
             Errno::ESTALE if self.may_ask_again() => {
@@ -195,7 +144,7 @@ impl OscLock {
             // The target was busy; to a try-lock it is the answer.
             Errno::EAGAIN if !cx.descr.flags.try_lock && self.ask_later(cx) => Ok(Step::Wait),
             _ => {
-                self.set_phase(Phase::Idle);
+                self.phase.set(Phase::Idle);
                 Err(e)
             }
         }
@@ -217,7 +166,7 @@ impl OscLock {
         if self.ask_later(cx) {
             return Ok(Step::Wait);
         }
-        self.set_phase(Phase::Idle);
+        self.phase.set(Phase::Idle);
         Err(Error::new(Errno::EPROTO, "lock", "the target refuses a lock (EUSERS) where it must not"))
     }
 
@@ -237,7 +186,7 @@ impl OscLock {
         if attempts > limit {
             return false;
         }
-        self.set_phase(Phase::Later);
+        self.phase.set(Phase::Later);
         bump(&self.device.counters.resends);
         let lock = Arc::downgrade(cx.lock);
         let wake = move |_: &Env| {
@@ -282,8 +231,8 @@ impl LockSlice for OscLock {
     }
 
     fn wait(&self, cx: &mut LockCx<'_>) -> Result<Step> {
-        match self.phase() {
-            Phase::Granted(_) => Ok(Step::Done),
+        match self.phase.get() {
+            Phase::Granted(_) | Phase::Once(_) => Ok(Step::Done),
             Phase::Lockless(handle) => Ok(self.wait_lockless(cx, handle)),
             Phase::Asked(attempt) => {
                 let answer = attempt.state.lock().answer.take();
@@ -296,49 +245,51 @@ impl LockSlice for OscLock {
                 self.ask(cx);
                 self.wait(cx)
             }
-            Phase::Idle => Err(Error::new(Errno::ESTALE, "lock", "the lock was lost while it was waited for")),
+            Phase::Idle | Phase::Ended => {
+                Err(Error::new(Errno::ESTALE, "lock", "the lock was lost while it was waited for"))
+            }
         }
     }
 
     fn unuse(&self, _: &mut LockCx<'_>) -> Unused {
-        match self.phase() {
-            Phase::Granted(_) if !self.cancel_after_use.load(Ordering::Acquire) => Unused::Keep,
-            Phase::Granted(_) | Phase::Lockless(_) => Unused::Cancel,
+        match self.phase.get() {
+            Phase::Granted(_) => Unused::Keep,
+            Phase::Once(_) | Phase::Lockless(_) => Unused::Cancel,
             Phase::Asked(attempt) => {
-                self.set_phase(Phase::Idle);
+                self.phase.set(Phase::Idle);
                 self.abandon(&attempt);
                 Unused::Renew
             }
-            Phase::Idle | Phase::Later => {
-                self.set_phase(Phase::Idle);
+            Phase::Later => {
+                self.phase.set(Phase::Idle);
                 Unused::Renew
             }
+            Phase::Idle | Phase::Ended => Unused::Renew,
         }
     }
 
     fn is_passive(&self) -> bool {
-        !self.lockless.load(Ordering::Acquire) && !self.cancel_after_use.load(Ordering::Acquire)
+        !self.phase.goes_after_use()
     }
 
     fn cancel(&self, env: &Env, object: &Arc<Object>, _: &Arc<ExtentLock>, descr: &LockDescr) {
-        let (handle, backed) = match self.phase() {
-            Phase::Granted(handle) => (handle, true),
+        let (handle, backed) = match self.phase.get() {
+            Phase::Granted(handle) | Phase::Once(handle) => (handle, true),
             Phase::Lockless(handle) => (handle, false),
             _ => return,
         };
         self.device.end_protection(env, self.key, object, handle, descr);
-        self.set_phase(Phase::Idle);
+        self.phase.end();
         if backed {
             self.device.give_back(handle);
         }
     }
 
     fn delete(&self, env: &Env, lock: &Arc<ExtentLock>) {
-        let phase = std::mem::replace(&mut self.inner.lock().phase, Phase::Idle);
-        match phase {
+        match self.phase.end() {
             Phase::Asked(attempt) => self.abandon(&attempt),
             // Not cancelled before: lost by an eviction, or with its object.
-            Phase::Granted(handle) => {
+            Phase::Granted(handle) | Phase::Once(handle) => {
                 let object = lock.object();
                 if let Ok(object) = &object {
                     self.device.void_protection(env, self.key, object, handle);
@@ -350,12 +301,12 @@ impl LockSlice for OscLock {
                 }
             }
             Phase::Lockless(handle) => drop(self.device.locks.remove(handle)),
-            Phase::Idle | Phase::Later => {}
+            Phase::Idle | Phase::Later | Phase::Ended => {}
         }
     }
 
     fn fits_into(&self, _: &LockDescr, _: &LockDescr) -> bool {
-        !self.lockless.load(Ordering::Acquire)
+        !self.phase.is_private()
     }
 
     fn weigh(&self, _: &Env, _: &Arc<Object>, descr: &LockDescr) -> u64 {

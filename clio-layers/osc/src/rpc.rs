@@ -4,14 +4,16 @@ use crate::device::OscDevice;
 use crate::staging::LockTag;
 use crate::state::{ObjectKey, Over};
 use crate::stats::bump;
-use clio_core::attr::AttrMask;
+use clio_core::attr::{AttrMask, Lvb};
 use clio_core::env::{Env, EnvTags};
 use clio_core::error::{Errno, Error, Result};
+use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::object::Object;
 use clio_core::page::{PageList, Rw, SyncIo};
 use clio_core::req::TransferReq;
 use clio_core::target::{Bulk, Op, Reply};
 use clio_core::units::Extent;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Who is told when an RPC is over.
@@ -168,7 +170,7 @@ impl OscDevice {
 
     fn resend_later(self: &Arc<Self>, rpc: Box<Rpc>, delay: std::time::Duration, why: Error) {
         // Kept where it can be found if the timer won't run any more.
-        let parcel = Arc::new(clio_core::sync::Mutex::new(Some(rpc)));
+        let parcel = Arc::new(RankedMutex::new(LockRank::Leaf, Some(rpc)));
         let (device, sent) = (self.clone(), parcel.clone());
         let timer = move |_: &Env| {
             let rpc = sent.lock().take();
@@ -209,7 +211,7 @@ impl OscDevice {
         if let Ok(Reply::Written { grant: given, lvb }) = &result {
             grant = *given;
             object.attrs().raise_size(lvb.size);
-            object.attr_modify(AttrMask::BLOCKS, |a| a.blocks = lvb.blocks);
+            self.take_blocks(key, &object, lvb);
         }
         let outcome = result.map(|_| ()).map_err(|e| self.final_error(e, rw, epoch).on(object.fid()));
         if let Err(e) = &outcome {
@@ -240,6 +242,21 @@ impl OscDevice {
         } else {
             self.pump(&env);
         }
+    }
+
+    /// Takes the number of blocks from a write's reply. Replies may come out of order: the object's time at the target is
+    /// never lowered, so that one with an earlier time is older; of the same time, more was written by the later.
+    fn take_blocks(&self, key: ObjectKey, object: &Object, lvb: &Lvb) {
+        object.attr_modify(AttrMask::BLOCKS, |a| {
+            let mut state = self.lock_state();
+            let Some(stage) = state.objects.get_mut(&key) else { return };
+            a.blocks = match lvb.mtime.cmp(&stage.blocks_as_of) {
+                Ordering::Less => return,
+                Ordering::Equal => a.blocks.max(lvb.blocks),
+                Ordering::Greater => lvb.blocks,
+            };
+            stage.blocks_as_of = lvb.mtime;
+        });
     }
 
     /// A write failed that may have raised the size as known here: the lock goes that this knowledge comes with, so that

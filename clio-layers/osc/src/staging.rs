@@ -86,6 +86,8 @@ pub(crate) struct ObjectStage {
     pub(crate) gone: bool,
     /// The last eviction that lost data of this object, and was reported.
     pub(crate) told_epoch: u64,
+    /// The object's time at the target, in nanoseconds, when it last told how many blocks there are.
+    pub(crate) blocks_as_of: u64,
 }
 
 /// The round of those who take also what was deferred.
@@ -108,6 +110,7 @@ impl ObjectStage {
             window: WINDOW_MIN,
             gone: false,
             told_epoch: 0,
+            blocks_as_of: 0,
         }
     }
 

@@ -206,7 +206,12 @@ impl Client {
 
     #[track_caller]
     pub fn punch(&self, fid: Fid, extent: Extent, mtime: u64) -> Result<()> {
-        self.call(Op::Punch { fid, extent, mtime }).map(|_| ())
+        self.call(Op::Punch { fid, extent, lock: None, mtime }).map(|_| ())
+    }
+
+    #[track_caller]
+    pub fn punch_under(&self, fid: Fid, extent: Extent, lock: DlmHandle) -> Result<()> {
+        self.call(Op::Punch { fid, extent, lock: Some(lock), mtime: 1 }).map(|_| ())
     }
 
     #[track_caller]

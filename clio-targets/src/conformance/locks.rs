@@ -122,6 +122,26 @@ pub fn attributes_come_with_the_lock(f: &Fixture) {
     assert_eq!(lvb(&b).size, 0);
 }
 
+/// So does a punch or a truncate that names one: those of a client that has lost its lock change nothing.
+pub fn a_punch_needs_its_lock(f: &Fixture) {
+    let (a, b) = (f.client(), f.client());
+    let held = a.lock(FID, FIRST, LockMode::Pw);
+    a.write_under(FID, 0, &[1; 4096], Some(held), 0).unwrap();
+    fails(b.punch_under(FID, FIRST, held), Errno::ESTALE);
+    fails(a.punch_under(FID, Extent::new(10, Extent::EOF), held), Errno::EINVAL);
+    fails(a.punch_under(Fid::new(8, 8), FIRST, held), Errno::ESTALE);
+    a.punch_under(FID, Extent::new(0, 100), held).unwrap();
+    a.cancel(held);
+    fails(a.punch_under(FID, Extent::new(0, 200), held), Errno::ESTALE);
+    let rest = a.lock(FID, Extent::WHOLE, LockMode::Pw);
+    a.punch_under(FID, Extent::new(4000, Extent::EOF), rest).unwrap();
+    a.cancel(rest);
+    let mut expected = [1; 4000];
+    expected[..100].fill(0);
+    assert_eq!(b.read(FID, 0, 4096).unwrap().0[..4000], expected);
+    assert_eq!(b.getattr(FID).unwrap().size, 4000);
+}
+
 /// A write names a lock of its own client that allows it.
 pub fn a_write_needs_its_lock(f: &Fixture) {
     let (a, b) = (f.client(), f.client());

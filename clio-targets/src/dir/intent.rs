@@ -6,7 +6,7 @@
 //! the machine, the objects of these groups are suspect: their checksums are computed anew at first use instead of
 //! being judged. [`Intent::finish_settling`] takes the bits off once everything is on disk.
 
-use clio_core::sync::Mutex;
+use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::units::Fid;
 use std::fs::File;
@@ -75,7 +75,7 @@ impl Record {
 #[derive(Debug)]
 pub(super) struct Intent {
     file: File,
-    record: Mutex<Record>,
+    record: RankedMutex<Record>,
     /// `record.fresh`, to look at without the mutex.
     durable: AtomicU64,
 }
@@ -115,7 +115,7 @@ impl Intent {
         let record = old.next(boot, crate::dir::now_ns());
         file.write_all_at(&record.encode(), 0)?;
         file.sync_data()?;
-        Ok(Self { file, record: Mutex::new(record), durable: AtomicU64::new(0) })
+        Ok(Self { file, record: RankedMutex::new(LockRank::Leaf, record), durable: AtomicU64::new(0) })
     }
 
     /// The number of this opening of the store.

@@ -1,6 +1,7 @@
 //! Reads, writes and changes of objects: under the client's lock, or under one that the service takes for them.
 
 use super::Core;
+use super::grant::Free;
 use super::state::SERVER;
 use crate::bulk;
 use crate::store::{Filled, ObjectStore};
@@ -30,6 +31,22 @@ pub(super) struct Write {
     pub(super) grant: u64,
     pub(super) mtime: u64,
     pub(super) sync: bool,
+}
+
+/// The fields of `Op::Punch`.
+pub(super) struct Punch {
+    pub(super) fid: Fid,
+    pub(super) extent: Extent,
+    pub(super) lock: Option<DlmHandle>,
+    pub(super) mtime: u64,
+}
+
+impl Write {
+    /// Space that the write may take, in bytes: whole blocks, and no less than the grant that it uses.
+    fn room(&self) -> u64 {
+        let blocks = self.bulk.iter().map(|s| s.extent().align_to_blocks().len());
+        blocks.fold(0, u64::saturating_add).max(self.grant)
+    }
 }
 
 impl Read {
@@ -134,7 +151,8 @@ impl<S: ObjectStore> Core<S> {
         }
         let used = {
             let mut state = self.state.lock();
-            state.check(client).and_then(|()| state.grants.consume(client, write.grant))
+            let used = state.check(client).and_then(|()| state.grants.consume(client, write.grant));
+            used.inspect(|()| state.grants.begin_write(write.room()))
         };
         if let Err(e) = used {
             return done(Err(e.on(write.fid)));
@@ -169,8 +187,15 @@ impl<S: ObjectStore> Core<S> {
     }
 
     fn refuse_write(&self, client: ClientId, write: &Write, e: Error, done: Completion) {
-        self.state.lock().grants.restore(client, write.grant);
+        self.not_written(client, write);
         done(Err(e.on(write.fid)));
+    }
+
+    /// A failed write uses nothing.
+    fn not_written(&self, client: ClientId, write: &Write) {
+        let mut state = self.state.lock();
+        state.grants.restore(client, write.grant);
+        state.grants.end_write(write.room());
     }
 
     /// Runs a write that has begun under `lock`.
@@ -180,7 +205,7 @@ impl<S: ObjectStore> Core<S> {
             let result = match runs.and_then(|()| core.store_write(&write)) {
                 Ok(attr) => Ok(core.written(client, &write, &attr)),
                 Err(e) => {
-                    core.state.lock().grants.restore(client, write.grant);
+                    core.not_written(client, &write);
                     Err(e.on(write.fid))
                 }
             };
@@ -203,8 +228,13 @@ impl<S: ObjectStore> Core<S> {
 
     /// Attributes to the lock manager first, then grant, then the reply.
     fn written(&self, client: ClientId, write: &Write, attr: &Attr) -> Reply {
+        let since = {
+            let mut state = self.state.lock();
+            state.grants.end_write(write.room());
+            state.grants.moment()
+        };
         // Without a figure for the space left, no grant is given.
-        let free = self.store.space().map_or(0, |s| s.free);
+        let free = Free { bytes: self.store.space().map_or(0, |s| s.free), since };
         let now = self.now_ms();
         let mut state = self.state.lock();
         Self::publish(&mut state, write.fid, attr, false, now);
@@ -212,17 +242,30 @@ impl<S: ObjectStore> Core<S> {
         Reply::Written { grant, lvb: bulk::lvb_of(attr) }
     }
 
-    pub(super) fn punch(self: &Arc<Self>, client: ClientId, fid: Fid, extent: Extent, mtime: u64, done: Completion) {
+    /// Runs under the client's lock, if it names one.
+    pub(super) fn punch(self: &Arc<Self>, client: ClientId, punch: Punch, done: Completion) {
+        let Punch { fid, extent, lock, mtime } = punch;
         let beyond = extent.start > MAX_FILE_SIZE || (extent.end > MAX_FILE_SIZE && extent.end != Extent::EOF);
         if beyond {
             let e = Error::new(Errno::EFBIG, "punch", "offset beyond 2^63 - 1, the largest there is");
             return done(Err(e.on(fid)));
         }
-        self.simple(client, done, move |core| {
-            let attr = core.store.punch(fid, extent, mtime)?;
-            core.changed(fid, attr, extent.end == Extent::EOF);
-            Ok(Reply::Done)
-        });
+        let begun = {
+            let mut state = self.state.lock();
+            let allowed = lock.map_or(Ok(()), |handle| state.check_write(client, handle, fid, extent));
+            allowed.and_then(|()| state.begin_io(client, lock.map(|handle| (client, handle))))
+        };
+        if let Err(e) = begun {
+            return done(Err(e.on(fid)));
+        }
+        let core = self.clone();
+        self.exec.run(Box::new(move |runs| {
+            let result = runs.and_then(|()| core.store.punch(fid, extent, mtime)).map(|attr| {
+                core.changed(fid, attr, extent.end == Extent::EOF);
+                Reply::Done
+            });
+            core.end(client, lock, result, done);
+        }));
     }
 
     pub(super) fn setattr(self: &Arc<Self>, fid: Fid, attr: Attr, mask: AttrMask) -> Result<Reply> {

@@ -1,4 +1,8 @@
 //! Grants: how much each client may have dirty, so that write-behind meets a full target early and not at write-out.
+//!
+//! What is promised fits into the space that is left. Between the moment when a write's grant is used up and the one when
+//! the store has taken the space, the figure for the space left still holds what the write will take: such writes are
+//! counted as `coming`, and new promises leave room for them.
 
 use clio_core::units::ClientId;
 use clio_core::{Errno, Error, Result};
@@ -37,15 +41,46 @@ pub(super) struct GrantTable {
     config: GrantConfig,
     given: u64,
     held: HashMap<ClientId, u64>,
+    /// Bytes of all writes that ever began, and of those that have ended: the difference may still take space.
+    begun: u64,
+    ended: u64,
+}
+
+/// A moment: what had ended by then, a figure for the space left that is asked for later allows for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    ended: u64,
+}
+
+/// Space that a store has left, in bytes, by a figure asked for after a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Free {
+    pub(super) bytes: u64,
+    pub(super) since: Moment,
 }
 
 impl GrantTable {
     pub(super) fn new(config: GrantConfig) -> Self {
-        Self { config, given: 0, held: HashMap::new() }
+        Self { config, given: 0, held: HashMap::new(), begun: 0, ended: 0 }
+    }
+
+    /// Now. To be followed by a look at the space left.
+    pub(super) fn moment(&self) -> Moment {
+        Moment { ended: self.ended }
+    }
+
+    /// A write of up to `bytes` begins: it may take space that nobody sees taken yet. Before its grant is used up.
+    pub(super) fn begin_write(&mut self, bytes: u64) {
+        self.begun += bytes;
+    }
+
+    /// It has taken the space, or never will. After what it didn't use is restored.
+    pub(super) fn end_write(&mut self, bytes: u64) {
+        self.ended += bytes;
     }
 
     /// The first grant of a client. `free` is the space that the target has left.
-    pub(super) fn connect(&mut self, client: ClientId, free: u64) -> u64 {
+    pub(super) fn connect(&mut self, client: ClientId, free: Free) -> u64 {
         self.held.entry(client).or_insert(0);
         self.give(client, self.config.initial, free)
     }
@@ -71,7 +106,7 @@ impl GrantTable {
 
     /// New grant for a client that has used up `consumed`: as much again, and what is missing to the initial grant;
     /// less, down to nothing, when space or the limits are short.
-    pub(super) fn replenish(&mut self, client: ClientId, consumed: u64, free: u64) -> u64 {
+    pub(super) fn replenish(&mut self, client: ClientId, consumed: u64, free: Free) -> u64 {
         let Some(&held) = self.held.get(&client) else { return 0 };
         let wanted = consumed.max(self.config.initial.saturating_sub(held));
         self.give(client, wanted, free)
@@ -101,9 +136,11 @@ impl GrantTable {
         GrantStats { given: self.given, held }
     }
 
-    fn give(&mut self, client: ClientId, wanted: u64, free: u64) -> u64 {
+    fn give(&mut self, client: ClientId, wanted: u64, free: Free) -> u64 {
         let Some(held) = self.held.get_mut(&client) else { return 0 };
-        let room = free.min(self.config.total).saturating_sub(self.given);
+        // Writes that the figure may not show: those that hadn't ended before it, and those that began since.
+        let coming = self.begun - free.since.ended;
+        let room = free.bytes.saturating_sub(coming).min(self.config.total).saturating_sub(self.given);
         let bytes = wanted.min(room).min(self.config.per_client.saturating_sub(*held));
         *held += bytes;
         self.given += bytes;
@@ -153,6 +190,8 @@ mod tests {
             for (client, step, free) in steps {
                 let client = ClientId(client);
                 let before = table.stats().given;
+                let bytes_free = free;
+                let free = Free { bytes: free, since: table.moment() };
                 match step {
                     Step::Connect => {
                         let got = table.connect(client, free);
@@ -185,7 +224,7 @@ mod tests {
                 prop_assert_eq!(&stats.held, &expected);
                 prop_assert_eq!(stats.given, expected.iter().map(|(_, h)| h).sum::<u64>());
                 prop_assert!(stats.given <= CONFIG.total);
-                prop_assert!(stats.given <= before.max(free), "more given than there is space");
+                prop_assert!(stats.given <= before.max(bytes_free), "more given than there is space");
             }
         }
     }
@@ -194,11 +233,71 @@ mod tests {
     fn short_space_shrinks_grants() {
         let mut t = GrantTable::new(CONFIG);
         let c = ClientId(1);
-        assert_eq!(t.connect(c, 10_000), 100);
+        let free = |bytes| Free { bytes, since: Moment { ended: 0 } };
+        assert_eq!(t.connect(c, free(10_000)), 100);
         t.consume(c, 60).unwrap();
-        assert_eq!(t.replenish(c, 60, 50), 10, "50 bytes free, 40 promised already");
+        assert_eq!(t.replenish(c, 60, free(50)), 10, "50 bytes free, 40 promised already");
         t.consume(c, 50).unwrap();
-        assert_eq!(t.replenish(c, 50, 0), 0);
-        assert_eq!(t.replenish(c, 0, 10_000), 100, "brought back to the initial grant once there is space");
+        assert_eq!(t.replenish(c, 50, free(0)), 0);
+        assert_eq!(t.replenish(c, 0, free(10_000)), 100, "brought back to the initial grant once there is space");
+    }
+
+    /// How far a write has come.
+    #[derive(Clone, Copy, Debug)]
+    enum Stage {
+        Begun,
+        Stored,
+        Looked(Free),
+    }
+
+    proptest! {
+        /// Writes of several clients, each going on at any time: what is promised, and what is on its way into the store,
+        /// always fits into the space left.
+        #[test]
+        fn promises_fit_into_the_space(
+            space in 0u64..1500,
+            steps in prop::collection::vec((0u64..3, 0usize..8, 1u64..200, any::<bool>()), 1..200),
+        ) {
+            let mut table = GrantTable::new(CONFIG);
+            let mut free = space;
+            for c in 0..3 {
+                let left = Free { bytes: free, since: table.moment() };
+                table.connect(ClientId(c), left);
+            }
+            let mut writes: Vec<(ClientId, u64, Stage)> = Vec::new();
+            for (client, which, bytes, fails) in steps {
+                if which >= writes.len() {
+                    let client = ClientId(client);
+                    let bytes = bytes.min(table.held[&client]);
+                    table.begin_write(bytes);
+                    table.consume(client, bytes).unwrap();
+                    writes.push((client, bytes, Stage::Begun));
+                } else {
+                    let (client, bytes, stage) = writes[which];
+                    match stage {
+                        Stage::Begun if fails => {
+                            table.restore(client, bytes);
+                            table.end_write(bytes);
+                            writes.swap_remove(which);
+                        }
+                        Stage::Begun => {
+                            prop_assert!(free >= bytes, "promised space isn't there");
+                            free -= bytes;
+                            writes[which].2 = Stage::Stored;
+                        }
+                        Stage::Stored => {
+                            table.end_write(bytes);
+                            writes[which].2 = Stage::Looked(Free { bytes: free, since: table.moment() });
+                        }
+                        Stage::Looked(left) => {
+                            table.replenish(client, bytes, left);
+                            writes.swap_remove(which);
+                        }
+                    }
+                }
+                let coming = writes.iter().filter(|w| matches!(w.2, Stage::Begun)).map(|w| w.1).sum::<u64>();
+                prop_assert!(table.stats().given + coming <= free, "{} and {coming} of {free}", table.stats().given);
+            }
+        }
     }
 }

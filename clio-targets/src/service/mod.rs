@@ -114,7 +114,8 @@ impl<S: ObjectStore> Target for Service<S> {
     fn connect(&self, callbacks: Arc<dyn TargetClient>) -> Result<(ClientId, u64)> {
         let core = &self.core;
         core.check_open("connect")?;
-        let free = core.store.space()?.free;
+        let since = core.state.lock().grants.moment();
+        let free = grant::Free { bytes: core.store.space()?.free, since };
         let now = core.now_ms();
         Ok(core.state.lock().connect(callbacks, free, now))
     }
@@ -156,7 +157,9 @@ impl<S: ObjectStore> Core<S> {
             Op::Write { fid, bulk, checksum, lock, grant, mtime, sync } => {
                 self.write(client, data::Write { fid, bulk, checksum, lock, grant, mtime, sync }, done);
             }
-            Op::Punch { fid, extent, mtime } => self.punch(client, fid, extent, mtime, done),
+            Op::Punch { fid, extent, lock, mtime } => {
+                self.punch(client, data::Punch { fid, extent, lock, mtime }, done);
+            }
             Op::SetAttr { fid, attr, mask } => {
                 self.simple(client, done, move |core| core.setattr(fid, attr, mask));
             }

@@ -1,6 +1,6 @@
 //! What the service knows, behind one mutex that is never held across a store's call or a callback.
 
-use super::grant::GrantTable;
+use super::grant::{Free, GrantTable};
 use super::outbox::{Delivery, GlimpseId, Outbox, OwnLock};
 use clio_core::target::{Completion, DlmHandle, EnqueueFlags, LockMode, Reply, TargetClient};
 use clio_core::units::{ClientId, Extent, Fid};
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    pub(super) fn connect(&mut self, callbacks: Arc<dyn TargetClient>, free: u64, now: u64) -> (ClientId, u64) {
+    pub(super) fn connect(&mut self, callbacks: Arc<dyn TargetClient>, free: Free, now: u64) -> (ClientId, u64) {
         let client = ClientId(self.next_client);
         self.next_client += 1;
         self.clients.insert(client, Client { callbacks, running: 0, leaving: None });

@@ -203,3 +203,26 @@ fn settings_change_at_run_time() {
     drop(file);
     c.end(&target);
 }
+
+/// Replies of writes may overtake each other; what the latest tells of the object stays.
+#[test]
+fn replies_out_of_order_leave_the_right_number_of_blocks() {
+    let target = Setup::default().target();
+    let c = Client::new(&target, config());
+    let file = c.open(1);
+    target.mute(Kind::Write);
+    for at in [0, 4 * MB, 8 * MB] {
+        file.write_at(&c.env, &pattern(4096, 1), at).expect("write");
+        c.device.write_out(&c.env);
+    }
+    eventually("all are written", || target.muted() == 3);
+    target.release_backwards();
+    file.fsync(&c.env).expect("fsync");
+    let attr = match c.device.call(clio_core::target::Op::GetAttr(fid(1))).expect("getattr") {
+        clio_core::target::Reply::Attr(attr) => attr,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(file.object().attrs().load().blocks, attr.blocks);
+    drop(file);
+    c.end(&target);
+}

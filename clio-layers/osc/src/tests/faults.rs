@@ -4,12 +4,11 @@ use super::script::Kind;
 use super::*;
 use clio_core::Errno;
 use clio_core::io::IoId;
-use clio_core::lock::{LockDescr, request};
 use clio_core::page::Rw;
-use clio_core::target::{BulkSegment, EnqueueFlags, LockMode};
-use clio_core::units::{BLOCK_SIZE, Extent, PageIndex};
+use clio_core::target::BulkSegment;
+use clio_core::units::{BLOCK_SIZE, PageIndex};
 
-fn grants(target: &ScriptedTarget, c: &Client) -> (u64, u64) {
+pub(super) fn grants(target: &ScriptedTarget, c: &Client) -> (u64, u64) {
     let held = target.inner.grants().held;
     let at_target = held.iter().find(|(id, _)| *id == c.device.client()).map_or(0, |(_, h)| *h);
     let credits = c.device.stats().credits;
@@ -255,71 +254,6 @@ fn a_write_whose_grant_is_gone_goes_without() {
     c.check();
     drop(file);
     c.end(&target);
-}
-
-fn evictable() -> Arc<ScriptedTarget> {
-    let dlm = DlmConfig { blocking_timeout_ms: 50, ..DlmConfig::default() };
-    Setup { dlm, ..Setup::default() }.target()
-}
-
-/// LU-17364, and what an eviction means: locks and dirty data go, the writer is told once, and all works again.
-#[test]
-fn an_eviction_drops_data_before_locks_and_is_told_once() {
-    let target = evictable();
-    let (c, d) = (Client::new(&target, config()), Client::new(&target, config()));
-    let (file, other) = (c.open(1), d.open(1));
-    file.write_sync_at(&c.env, &[1; 4096], 0).expect("write");
-    file.write_at(&c.env, &[2; 100_000], 0).expect("write");
-    let need = LockDescr {
-        extent: Extent::new(0, 4096),
-        mode: LockMode::Pw,
-        flags: EnqueueFlags::default(),
-        demand: Default::default(),
-    };
-    // In use for as long as it takes.
-    let user = request(&c.env, file.object(), &need).expect("lock");
-    other.write_at(&d.env, &[3; 10], 0).expect("write");
-    eventually("evicted", || c.device.stats().evictions == 1);
-    eventually("nothing is dirty", || c.device.stats().credits.dirty() == 0);
-    eventually("nothing is cached", || file.object().pages().is_empty());
-    c.check();
-    assert_eq!(c.device.stats().credits.available, 0);
-    drop(user);
-    eventually("no lock is left", || c.device.stats().locks == 0);
-    assert_eq!(file.fsync(&c.env).map_err(|e| e.errno()), Err(Errno::EIO));
-    file.fsync(&c.env).expect("once");
-    let mut buf = [0; 4096];
-    assert_eq!(file.read_at(&c.env, &mut buf, 0).expect("read"), 4096);
-    assert_eq!((&buf[..10], &buf[10..]), (&[3; 10][..], &[1; 4086][..]));
-    file.write_at(&c.env, &[4; 10], 0).expect("write");
-    file.fsync(&c.env).expect("all is well again");
-    assert!(c.device.stats().credits.available > 0, "grant came back with the write");
-    let (ours, theirs) = grants(&target, &c);
-    assert!(ours <= theirs);
-    drop((file, other));
-    c.end(&target);
-    d.end(&target);
-}
-
-/// Never across an eviction: what waits to be sent again isn't.
-#[test]
-fn nothing_is_resent_across_an_eviction() {
-    let target = evictable();
-    let c = Client::new(&target, OscConfig { resend_delay: Duration::from_millis(300), ..config() });
-    let d = Client::new(&target, config());
-    let (file, other) = (c.open(1), d.open(1));
-    file.write_at(&c.env, &[2; 10_000], 0).expect("write");
-    target.fail(Kind::Write, Errno::EIO, 1);
-    c.device.write_out(&c.env);
-    other.write_at(&d.env, &[3; 10], 0).expect("write");
-    assert_eq!(c.device.stats().evictions, 1);
-    assert_eq!(file.fsync(&c.env).map_err(|e| e.errno()), Err(Errno::EIO));
-    file.fsync(&c.env).expect("once");
-    assert_eq!(other.size(&d.env).expect("size"), 10, "what was lost didn't come later");
-    c.check();
-    drop((file, other));
-    c.end(&target);
-    d.end(&target);
 }
 
 /// LU-20510: a device that goes waits for all that it has sent.

@@ -1,6 +1,7 @@
 //! The device between Echo and a target in memory that can be told to hold answers back and to fail.
 
 mod data;
+mod evictions;
 mod faults;
 mod kinds;
 mod locks;

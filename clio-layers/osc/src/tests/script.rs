@@ -64,7 +64,7 @@ fn describe(op: &Op) -> Asked {
         }
         Op::Enqueue { extent, .. } => plain(Kind::Enqueue, *extent),
         Op::Cancel(h) => Asked { lock: Some(*h), ..plain(Kind::Cancel, Extent::new(0, 0)) },
-        Op::Punch { extent, .. } => plain(Kind::Punch, *extent),
+        Op::Punch { extent, lock, .. } => Asked { lock: *lock, ..plain(Kind::Punch, *extent) },
         _ => plain(Kind::Other, Extent::new(0, 0)),
     }
 }
@@ -145,6 +145,16 @@ impl ScriptedTarget {
         };
         held.into_iter().for_each(|(c, op, done)| self.inner.submit(c, op, done));
         answers.into_iter().for_each(|(done, result)| done(result));
+    }
+
+    /// Lets the answers through that were held back, the last first.
+    pub(crate) fn release_backwards(&self) {
+        let answers = {
+            let mut s = self.script.lock();
+            s.mute.clear();
+            std::mem::take(&mut s.answers)
+        };
+        answers.into_iter().rev().for_each(|(done, result)| done(result));
     }
 
     /// Releases when it is dropped: a failed check must not leave other threads waiting for ever.

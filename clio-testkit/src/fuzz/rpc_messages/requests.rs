@@ -40,7 +40,7 @@ impl Session {
 
     pub(super) fn punch(&self, client: ClientId, fid: Fid, extent: Extent) {
         let beyond = extent.start > MAX_FILE_SIZE || (extent.end > MAX_FILE_SIZE && extent.end != Extent::EOF);
-        self.send(client, Op::Punch { fid, extent, mtime: 1 }, move |w, answer| match answer {
+        self.send(client, Op::Punch { fid, extent, lock: None, mtime: 1 }, move |w, answer| match answer {
             Ok(reply) => {
                 assert!(reply == Reply::Done && !beyond && w.model.is_connected(client));
                 if extent.end == Extent::EOF {
