@@ -3,6 +3,7 @@
 //! This crate does no I/O and knows no layer by name.
 
 pub mod attr;
+pub mod clock;
 pub mod env;
 pub mod error;
 pub mod io;

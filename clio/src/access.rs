@@ -14,7 +14,7 @@ pub(crate) fn note(store: &Store, fid: Fid, changed: u64) {
 }
 
 fn try_note(store: &Store, fid: Fid, changed: u64) -> Result<()> {
-    let now = crate::clock::now();
+    let now = clio_core::clock::now_ns();
     let inode = store.namespace().getattr(fid)?;
     if !clio_vvp::is_worth_noting(inode.atime, changed.max(inode.mtime).max(inode.ctime), now) {
         return Ok(());

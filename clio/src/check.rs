@@ -103,7 +103,7 @@ impl Client {
         let names = self.inner().store().namespace();
         let found = names.check()?;
         if repair && !found.is_clean() {
-            let mended = names.repair(crate::clock::now())?;
+            let mended = names.repair(clio_core::clock::now_ns())?;
             report.repaired.extend(mended.iter().map(ToString::to_string));
         }
         let left = if repair { names.check()? } else { found };

@@ -159,14 +159,10 @@ impl File {
     /// Writes at the end of file, atomically among all clients; returns the offset where the data went.
     ///
     /// # Errors
-    /// As [`File::write_at`].
+    /// As [`File::write_at`], also if only the first part could be appended: the message says how much of it stays.
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.writable()?;
-        let (n, at) = self.inner.vvp.append(buf)?;
-        match n == buf.len() {
-            true => Ok(at),
-            false => Err(Error::new(Errno::EIO, "append", format!("only {n} bytes were appended")).on(self.fid())),
-        }
+        self.inner.vvp.append_all(buf)
     }
 
     /// Sets the size: what lies beyond is gone, what is added reads as zeros.

@@ -33,7 +33,7 @@ impl LayoutSource for StoreLayouts {
             return Ok(encoded.into());
         }
         let encoded = layout.encode();
-        store.namespace().set_layout(&OpCtx::at(crate::clock::now()), fid, &encoded)?;
+        store.namespace().set_layout(&OpCtx::at(clio_core::clock::now_ns()), fid, &encoded)?;
         Ok(encoded.into())
     }
 }

@@ -22,7 +22,6 @@
 mod access;
 mod check;
 mod client;
-mod clock;
 pub mod config;
 mod file;
 mod layout_source;

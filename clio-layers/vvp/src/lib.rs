@@ -20,7 +20,6 @@
 //! lock, which is to the end of the stripe unit, by those of others.
 
 mod cache;
-mod clock;
 mod config;
 mod file;
 mod io;

@@ -6,70 +6,13 @@
 //! the machine, the objects of these groups are suspect: their checksums are computed anew at first use instead of
 //! being judged. [`Intent::finish_settling`] takes the bits off once everything is on disk.
 
+use super::state::{Record, SIZE};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::units::Fid;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-
-const SIZE: usize = 64;
-
-/// The content of the file `state`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Record {
-    epoch: u64,
-    /// Groups written to since the last time everything was on disk.
-    intent: u64,
-    /// Groups whose objects are suspect if last checked before `suspect_epoch`.
-    suspect: u64,
-    suspect_epoch: u64,
-    /// The boot of the machine under which `intent` was gathered.
-    boot: [u8; 16],
-    /// The part of `intent` that was announced last; in memory only.
-    fresh: u64,
-}
-
-impl Record {
-    fn encode(&self) -> [u8; SIZE] {
-        let mut bytes = [0; SIZE];
-        for (i, n) in [self.epoch, self.intent, self.suspect, self.suspect_epoch].iter().enumerate() {
-            bytes[i * 8..i * 8 + 8].copy_from_slice(&n.to_le_bytes());
-        }
-        bytes[32..48].copy_from_slice(&self.boot);
-        let crc = crc32c::crc32c(&bytes[..SIZE - 4]);
-        bytes[SIZE - 4..].copy_from_slice(&crc.to_le_bytes());
-        bytes
-    }
-
-    /// `None` if damaged.
-    fn decode(bytes: &[u8; SIZE]) -> Option<Record> {
-        let crc = crc32c::crc32c(&bytes[..SIZE - 4]);
-        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|b| bytes[i * 8 + b]));
-        let boot = std::array::from_fn(|b| bytes[32 + b]);
-        (bytes[SIZE - 4..] == crc.to_le_bytes()).then(|| Record {
-            epoch: word(0),
-            intent: word(1),
-            suspect: word(2),
-            suspect_epoch: word(3),
-            boot,
-            fresh: 0,
-        })
-    }
-
-    /// What a start at `now` (nanoseconds since 1970) under boot `boot` makes of it. Epochs follow the clock, so that
-    /// they grow even if the record before was lost.
-    fn next(mut self, boot: [u8; 16], now: u64) -> Record {
-        self.epoch = now.max(self.epoch + 1);
-        if self.boot != boot && self.intent != 0 {
-            self.suspect |= self.intent;
-            self.suspect_epoch = self.epoch;
-            self.intent = 0;
-        }
-        self.boot = boot;
-        self
-    }
-}
 
 /// The open file `state`.
 #[derive(Debug)]
@@ -83,6 +26,12 @@ pub(super) struct Intent {
 /// One of 64 groups of objects.
 fn group(fid: Fid) -> u64 {
     1 << (super::layout::spread(fid) >> 58)
+}
+
+/// Nanoseconds since 1970, by a clock fine enough that no two openings of a store read the same.
+fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_nanos() as u64)
 }
 
 /// Names this boot of the machine; zeros where the system doesn't tell, which makes nothing suspect.
@@ -112,7 +61,7 @@ impl Intent {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Record::default(),
             Err(e) => return Err(e),
         };
-        let record = old.next(boot, crate::dir::now_ns());
+        let record = old.next(boot, now_ns());
         file.write_all_at(&record.encode(), 0)?;
         file.sync_data()?;
         Ok(Self { file, record: RankedMutex::new(LockRank::Leaf, record), durable: AtomicU64::new(0) })

@@ -68,6 +68,19 @@ mod tests {
         assert_eq!(spread(fid), 9_318_045_156_437_940_448);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn a_name_is_an_objects_or_foreign(name in "[0-9a-f]{30,33}(\\.sum|\\.tmp)?|.{0,40}", fid: [u8; 16]) {
+            match parse(name.as_ref()) {
+                Name::Data(fid) => assert_eq!(data(Path::new("/s"), fid).file_name().unwrap(), name.as_str()),
+                Name::Side => assert!(matches!(parse(name.trim_end_matches(".sum").as_ref()), Name::Data(_))),
+                Name::Foreign => assert!(name.len() != 32 || name.bytes().any(|b| !b"0123456789abcdef".contains(&b))),
+            }
+            let fid = Fid::from_bytes(fid);
+            assert!(matches!(parse(data(Path::new("/s"), fid).file_name().unwrap()), Name::Data(f) if f == fid));
+        }
+    }
+
     fn starts_and_ends(path: &Path, start: &str, end: &str) {
         let text = path.to_str().unwrap();
         assert!(text.starts_with(start) && text.ends_with(end), "{text}");

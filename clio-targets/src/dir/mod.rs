@@ -8,6 +8,7 @@ mod object;
 mod open;
 mod recover;
 mod side;
+mod state;
 mod store;
 mod table;
 mod verify;
@@ -71,12 +72,6 @@ impl DirTarget {
         let store = DirStore::open(path.as_ref(), options)?;
         Ok(Service::pooled(options.index, store, options.threads, options.queue, options.service))
     }
-}
-
-/// Nanoseconds since 1970.
-fn now_ns() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |d| d.as_nanos() as u64)
 }
 
 /// Objects in a folder. One process has it open at a time. Dropping it leaves all objects in order, but makes nothing

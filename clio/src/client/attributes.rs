@@ -80,7 +80,7 @@ impl Client {
 
     fn set_attributes(&self, path: impl AsRef<Path>, set: &SetAttr) -> Result<()> {
         let inode = self.names().resolve(path.as_ref(), true)?;
-        self.names().setattr(&OpCtx::at(crate::clock::now()), inode.fid, set).map(drop)
+        self.names().setattr(&OpCtx::at(clio_core::clock::now_ns()), inode.fid, set).map(drop)
     }
 
     /// Sets an extended attribute.
@@ -89,7 +89,7 @@ impl Client {
     /// `EEXIST`, `ENODATA` by mode; `ENOSPC` for too much.
     pub fn set_xattr(&self, path: impl AsRef<Path>, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let inode = self.names().resolve(path.as_ref(), true)?;
-        self.names().set_xattr(&OpCtx::at(crate::clock::now()), inode.fid, name, value, mode)
+        self.names().set_xattr(&OpCtx::at(clio_core::clock::now_ns()), inode.fid, name, value, mode)
     }
 
     /// The value of an extended attribute.
@@ -114,6 +114,6 @@ impl Client {
     /// `ENODATA` if there is none.
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<()> {
         let fid = self.names().resolve(path.as_ref(), true)?.fid;
-        self.names().remove_xattr(&OpCtx::at(crate::clock::now()), fid, name)
+        self.names().remove_xattr(&OpCtx::at(clio_core::clock::now_ns()), fid, name)
     }
 }

@@ -41,7 +41,7 @@ impl Client {
     pub fn set_layout(&self, path: impl AsRef<Path>, layout: &Layout) -> Result<()> {
         let path = path.as_ref();
         let encoded = self.check_layout(layout).map_err(|e| e.at(path.display().to_string()))?;
-        let ctx = OpCtx::at(crate::clock::now());
+        let ctx = OpCtx::at(clio_core::clock::now_ns());
         match self.names().resolve(path, true) {
             Ok(inode) if inode.kind == Kind::Dir => self.names().set_layout(&ctx, inode.fid, &encoded),
             _ => {
@@ -60,7 +60,7 @@ impl Client {
             inode = self.names().getattr(inode.fid)?;
             if inode.layout.is_empty() {
                 inode.layout = FileLayout::new(&self.inner.config.layout_for(path))?.encode();
-                self.names().set_layout(&OpCtx::at(crate::clock::now()), inode.fid, &inode.layout)?;
+                self.names().set_layout(&OpCtx::at(clio_core::clock::now_ns()), inode.fid, &inode.layout)?;
             }
         }
         Ok(inode)

@@ -179,7 +179,7 @@ impl Client {
                 let layout = options.layout.as_ref().map(|l| self.check_layout(l)).transpose()?;
                 let new = NewNode { layout: layout.as_deref(), ..new_node(options.mode) };
                 let if_exists = if options.create_new { IfExists::Fail } else { IfExists::Open };
-                names.create_path(&OpCtx::at(crate::clock::now()), path, &new, if_exists)?
+                names.create_path(&OpCtx::at(clio_core::clock::now_ns()), path, &new, if_exists)?
             }
         };
         if inode.kind == Kind::Dir {

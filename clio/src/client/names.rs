@@ -17,7 +17,7 @@ impl Client {
     /// # Errors
     /// `EEXIST`, `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ENOSPC`.
     pub fn mkdir(&self, path: impl AsRef<Path>) -> Result<()> {
-        let ctx = OpCtx::at(crate::clock::now());
+        let ctx = OpCtx::at(clio_core::clock::now_ns());
         self.names().mkdir_path(&ctx, path.as_ref(), &new_node(0o777)).map(drop)
     }
 
@@ -66,7 +66,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `EISDIR`, `ENOTDIR`.
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let removed = self.names().unlink_path(&OpCtx::at(crate::clock::now()), path.as_ref())?;
+        let removed = self.names().unlink_path(&OpCtx::at(clio_core::clock::now_ns()), path.as_ref())?;
         self.inner.removed(Some(removed));
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EBUSY` for the root.
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.names().rmdir_path(&OpCtx::at(crate::clock::now()), path.as_ref()).map(drop)
+        self.names().rmdir_path(&OpCtx::at(clio_core::clock::now_ns()), path.as_ref()).map(drop)
     }
 
     /// Removes a directory and all that is below it.
@@ -108,7 +108,7 @@ impl Client {
     /// # Errors
     /// As [`Client::rename`]; `EEXIST` for [`RenameMode::NoReplace`].
     pub fn rename_with(&self, from: impl AsRef<Path>, to: impl AsRef<Path>, mode: RenameMode) -> Result<()> {
-        let ctx = OpCtx::at(crate::clock::now());
+        let ctx = OpCtx::at(clio_core::clock::now_ns());
         let removed = self.names().rename_path(&ctx, from.as_ref(), to.as_ref(), mode)?;
         self.inner.removed(removed);
         Ok(())
@@ -119,7 +119,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `EEXIST`, `EPERM` for a directory, `EMLINK`.
     pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
-        let ctx = OpCtx::at(crate::clock::now());
+        let ctx = OpCtx::at(clio_core::clock::now_ns());
         self.names().link_path(&ctx, original.as_ref(), false, link.as_ref()).map(drop)
     }
 
@@ -128,7 +128,7 @@ impl Client {
     /// # Errors
     /// `EEXIST`, `ENOENT`, `ENAMETOOLONG`.
     pub fn symlink(&self, target: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
-        let ctx = OpCtx::at(crate::clock::now());
+        let ctx = OpCtx::at(clio_core::clock::now_ns());
         let target = target.as_ref().as_os_str().as_bytes();
         self.names().symlink_path(&ctx, target, link.as_ref(), &new_node(0o777)).map(drop)
     }

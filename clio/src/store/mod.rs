@@ -83,7 +83,7 @@ impl Store {
             let options = MemOptions { index: TargetIndex(i), service: service(config), ..MemOptions::default() };
             Arc::new(MemTarget::in_memory(options)) as Arc<dyn Target>
         };
-        let namespace = Namespace::in_memory(&root(), crate::clock::now())?;
+        let namespace = Namespace::in_memory(&root(), clio_core::clock::now_ns())?;
         Ok(Self::assemble((0..targets).map(make).collect(), Vec::new(), namespace, None))
     }
 
@@ -121,7 +121,7 @@ impl Store {
             let why = "the store's names are gone: its folder 'namespace' is missing; restore that from a copy";
             return Err(Error::new(Errno::ENOENT, "open", why));
         }
-        let namespace = Namespace::open(&path.join("namespace"), &root(), crate::clock::now())?;
+        let namespace = Namespace::open(&path.join("namespace"), &root(), clio_core::clock::now_ns())?;
         if header.is_none() {
             namespace.sync()?;
             StoreHeader::new(count).write(path)?;
@@ -152,7 +152,7 @@ impl Store {
 
     /// A store over targets that the caller brings, with its names in memory: for tests and benchmarks.
     pub(crate) fn over(targets: Vec<Arc<dyn Target>>, config: &Config) -> Result<Arc<Store>> {
-        let namespace = Namespace::in_memory(&root(), crate::clock::now())?;
+        let namespace = Namespace::in_memory(&root(), clio_core::clock::now_ns())?;
         Ok(Arc::new(Self::assemble(targets, Vec::new(), namespace, None).with_pools(config)?))
     }
 

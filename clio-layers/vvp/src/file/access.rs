@@ -5,7 +5,7 @@
 
 use super::VvpFile;
 use crate::cache::Counters;
-use crate::clock::coarse_ns;
+use clio_core::clock::now_ns;
 use clio_core::env::{Env, EnvTags};
 use clio_core::sync::atomic::Ordering;
 use clio_core::units::Extent;
@@ -77,7 +77,7 @@ impl VvpFile {
     fn note_access(&self, env: &Env) {
         let Some(AccessHook(told)) = &self.access else { return };
         let Ok(attr) = self.object.attr_get(env) else { return };
-        let now = coarse_ns();
+        let now = now_ns();
         let is_first = !self.was_read.swap(true, Ordering::Relaxed);
         if is_first || is_worth_noting(self.state.access_told.load(Ordering::Relaxed), attr.mtime, now) {
             told(attr.mtime);

@@ -4,7 +4,7 @@
 //! goes the slow way.
 
 use super::VvpFile;
-use crate::clock::coarse_ns;
+use clio_core::clock::now_ns;
 use clio_core::page;
 use clio_core::units::{Extent, MAX_FILE_SIZE};
 
@@ -43,6 +43,6 @@ impl VvpFile {
         if object.errors().pending(&self.cursor) {
             return false;
         }
-        page::fast_write(object, offset, buf, coarse_ns()).is_ok()
+        page::fast_write(object, offset, buf, now_ns()).is_ok()
     }
 }

@@ -1,9 +1,9 @@
 //! Faults: what a layer that maps files calls.
 
 use super::VvpFile;
-use crate::clock::coarse_ns;
 use crate::io::check_offset;
 use clio_core::Result;
+use clio_core::clock::now_ns;
 use clio_core::env::{Env, EnvTags};
 use clio_core::io::IoKind;
 use clio_core::page;
@@ -60,7 +60,7 @@ impl FaultedPage<'_> {
         assert!(at + bytes.len() <= BLOCK_SIZE as usize, "a store reaches beyond its page");
         let bytes = &bytes[..(self.extent.len() as usize).saturating_sub(at).min(bytes.len())];
         let offset = self.extent.start + at as u64;
-        self.writable && (bytes.is_empty() || page::fast_write(&self.file.object, offset, bytes, coarse_ns()).is_ok())
+        self.writable && (bytes.is_empty() || page::fast_write(&self.file.object, offset, bytes, now_ns()).is_ok())
     }
 }
 

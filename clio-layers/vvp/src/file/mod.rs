@@ -55,6 +55,13 @@ pub struct VvpFile {
     was_read: AtomicBool,
 }
 
+/// What an append came to.
+struct Appended {
+    done: usize,
+    start: u64,
+    stopped: Option<Error>,
+}
+
 impl VvpFile {
     /// Opens `object`, which was made by a stack with a [`crate::VvpDevice`] on top. Write errors from now on are
     /// reported here.
@@ -143,10 +150,32 @@ impl VvpFile {
     /// # Errors
     /// As [`VvpFile::write_at`].
     pub fn append_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<(usize, u64)> {
+        self.append_part(bufs).map(|part| (part.done, part.start))
+    }
+
+    /// As [`VvpFile::append`], and it is an error if not all of `buf` was appended; returns the offset it starts at.
+    ///
+    /// # Errors
+    /// As [`VvpFile::write_at`]. Some of `buf` may have been appended, and stays: the message says how much.
+    pub fn append_all(&self, buf: &[u8]) -> Result<u64> {
+        let part = self.append_part(&[IoSlice::new(buf)])?;
+        if part.done == buf.len() {
+            return Ok(part.start);
+        }
+        let errno = part.stopped.as_ref().map_or(Errno::EIO, Error::errno);
+        let why = format!("only {} of {} bytes were appended", part.done, buf.len());
+        let error = Error::new(errno, "append", why).on(self.object.fid());
+        Err(match part.stopped {
+            Some(cause) => error.with_cause(cause),
+            None => error,
+        })
+    }
+
+    fn append_part(&self, bufs: &[IoSlice<'_>]) -> Result<Appended> {
         let env = Env::get(EnvTags::IO);
         let count: u64 = bufs.iter().map(|b| b.len() as u64).sum();
         if count == 0 {
-            return Ok((0, self.attr()?.size));
+            return Ok(Appended { done: 0, start: self.attr()?.size, stopped: None });
         }
         let outcome = {
             let _range = self.state.ranges.take(Extent::WHOLE, RangeUse::Alone);
@@ -154,7 +183,7 @@ impl VvpFile {
         };
         let start = outcome.pos - outcome.done;
         self.sync_written(&env, Extent::with_len(start, outcome.done))?;
-        Ok((outcome.done as usize, start))
+        Ok(Appended { done: outcome.done as usize, start, stopped: outcome.stopped })
     }
 
     /// Sets the size: cuts, or extends with zeros.

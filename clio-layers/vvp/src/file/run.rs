@@ -4,15 +4,15 @@ use super::VvpFile;
 use crate::io::VVP_IO;
 use crate::transfer::{MiscIo, write_out_range};
 use crate::user::UserMem;
-use clio_core::Result;
 use clio_core::env::Env;
 use clio_core::io::{Io, IoKind};
 use clio_core::object::Object;
 use clio_core::units::Extent;
+use clio_core::{Error, Result};
 use std::sync::Arc;
 
 /// What an IO came to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outcome {
     /// Bytes moved.
     pub(super) done: u64,
@@ -22,6 +22,8 @@ pub(super) struct Outcome {
     pub(super) found: Option<u64>,
     /// Whether the last iteration was on a hole.
     pub(super) hole: bool,
+    /// What stopped it before all was moved, if something did.
+    pub(super) stopped: Option<Error>,
 }
 
 impl VvpFile {
@@ -44,7 +46,9 @@ impl VvpFile {
             io.push_top(slice);
             Ok(io)
         })?;
-        Ok(Outcome { done, pos: io.common.pos, found: io.common.found, hole: io.common.hole })
+        let common = &io.common;
+        let stopped = common.error().cloned();
+        Ok(Outcome { done, pos: common.pos, found: common.found, hole: common.hole, stopped })
     }
 
     /// Starts reading what was left for later.

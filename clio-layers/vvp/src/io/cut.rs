@@ -5,9 +5,9 @@
 //! cut the stripes. Read-ahead doesn't take the range, and may have fetched old bytes meanwhile: pages are cut once more.
 
 use super::VvpIo;
-use crate::clock::coarse_ns;
 use crate::transfer::{pages_in, write_out_range};
 use clio_core::attr::AttrMask;
+use clio_core::clock::now_ns;
 use clio_core::env::Env;
 use clio_core::io::{IoCx, IoId};
 use clio_core::object::Object;
@@ -110,7 +110,7 @@ impl VvpIo {
         Self::refresh(cx)?;
         self.bars = keep_writers_off(cx.env, &object, Extent::new(size, Extent::EOF))?;
         self.dropped_dirty = is_dirty(&object, Extent::new(size, Extent::EOF));
-        let now = coarse_ns();
+        let now = now_ns();
         object.attr_modify(AttrMask::SIZE | AttrMask::KMS | AttrMask::MTIME | AttrMask::CTIME, |attr| {
             self.before = Some((attr.size, attr.kms));
             (attr.size, attr.kms) = (size, size);
@@ -159,7 +159,7 @@ impl VvpIo {
         }
         self.dropped_dirty = is_dirty(&object, it);
         discard_range(cx.env, &object, it);
-        let now = coarse_ns();
+        let now = now_ns();
         object.attrs().raise(0, now);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Direct I/O: between the caller's buffers and the targets, past the cache but coherent with it.
 
 use super::{VvpIo, cut};
-use crate::clock::coarse_ns;
 use crate::transfer::write_out_range;
+use clio_core::clock::now_ns;
 use clio_core::io::{IoCx, IoKind};
 use clio_core::page::{Rw, SyncIo};
 use clio_core::target::{Bulk, BulkSegment};
@@ -54,7 +54,7 @@ impl VvpIo {
         write_out_range(cx, &object, it)?;
         cut::discard_range(cx.env, &object, it);
         // Before it goes: the targets are told this time, too, and others hear it from them.
-        let now = coarse_ns();
+        let now = now_ns();
         object.attrs().raise(0, now);
         let written = self.transfer(cx, Rw::Write, it);
         cut::discard_range(cx.env, &object, it);

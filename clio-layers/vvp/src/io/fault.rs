@@ -1,9 +1,9 @@
 //! Faults: blocks of a mapping are made valid, and dirty before they are written to.
 
 use super::{MAX_ATTEMPTS, VvpIo};
-use crate::clock::coarse_ns;
 use crate::read_ahead::Ahead;
 use crate::transfer::own_page;
+use clio_core::clock::now_ns;
 use clio_core::io::IoCx;
 use clio_core::page::{PageList, WriteRefusal};
 use clio_core::units::{BlockSet, Extent};
@@ -47,7 +47,7 @@ impl VvpIo {
             let eof = object.attrs().kms().saturating_sub(page.offset());
             match owned.write(at, &bytes, eof) {
                 Ok(blocks) => {
-                    object.attrs().raise(extent.end, coarse_ns());
+                    object.attrs().raise(extent.end, now_ns());
                     drop(owned);
                     let mut dirty = PageList::new();
                     dirty.push(page, blocks);

@@ -1,8 +1,8 @@
 //! Buffered writes: bytes into folios, then dirty blocks to the staging area, or out at once where that has no room.
 
 use super::{MAX_ATTEMPTS, VvpIo, cut, is_in_parts, writable};
-use crate::clock::coarse_ns;
 use crate::transfer::{Batch, own_page, write_out};
+use clio_core::clock::now_ns;
 use clio_core::io::{IoCx, IoKind};
 use clio_core::object::Object;
 use clio_core::page::{OwnedPage, PageList, PageSpan, Rw, WriteRefusal};
@@ -63,7 +63,7 @@ impl VvpIo {
         extent: Extent,
         dirty: &mut PageList,
     ) -> Result<u64> {
-        let mtime = coarse_ns();
+        let mtime = now_ns();
         let mut at = extent.start;
         for _ in 0..MAX_ATTEMPTS {
             let folio = extent.start & !(object.folio_size() - 1);
