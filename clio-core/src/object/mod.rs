@@ -8,7 +8,7 @@ mod slice;
 pub use attrs::{AttrCell, AttrGroup};
 pub use latch::{ErrorCursor, ErrorLatch};
 pub use site::{ObjectRef, Site, SiteLimits};
-pub use slice::{Device, ObjectConf, ObjectSlice, SubObjectConf};
+pub use slice::{Device, Glimpse, ObjectConf, ObjectSlice, SubObjectConf};
 
 use crate::attr::{Attr, AttrMask};
 use crate::env::Env;
@@ -191,10 +191,17 @@ impl Object {
     /// # Errors
     /// What a target says.
     pub fn glimpse(self: &Arc<Self>, env: &Env) -> Result<Attr> {
-        for slice in self.slices() {
-            slice.glimpse(env, self)?;
-        }
+        self.begin_glimpse(env)?.into_iter().try_for_each(Glimpse::finish)?;
         self.attr_get(env)
+    }
+
+    /// Starts to ask the targets, all at once, and returns the answers to come. A layer that splits objects asks all its
+    /// sub-objects before it waits for one.
+    ///
+    /// # Errors
+    /// What keeps a target from being asked.
+    pub fn begin_glimpse(self: &Arc<Self>, env: &Env) -> Result<SmallVec<[Box<dyn Glimpse>; 1]>> {
+        self.slices().iter().filter_map(|slice| slice.glimpse(env, self).transpose()).collect()
     }
 
     /// Drops cached pages and locks, bottom to top. Blocks.

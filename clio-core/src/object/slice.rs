@@ -25,6 +25,15 @@ pub trait Device: Send + Sync {
     fn object_init(&self, env: &Env, builder: &mut ObjectBuilder) -> Result<()>;
 }
 
+/// An answer about an object's size and times that is to come.
+pub trait Glimpse {
+    /// Waits for the answer and updates the object's attributes. Blocks.
+    ///
+    /// # Errors
+    /// What the target says.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
 /// What an object is made from. Layers take what is meant for them and ignore the rest.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "cl_object_conf")]
@@ -110,13 +119,14 @@ pub trait ObjectSlice: Send + Sync {
         Ok(())
     }
 
-    /// Asks the targets for size and times and updates the attributes (top to bottom; blocks).
+    /// Starts to ask a target for size and times, without waiting for its answer, or has the objects below do so (top
+    /// to bottom). Returns the answer to come; `None` if there is nothing to wait for.
     ///
     /// # Errors
-    /// What a target says.
-    fn glimpse(&self, env: &Env, object: &Arc<Object>) -> Result<()> {
+    /// What keeps it from being asked.
+    fn glimpse(&self, env: &Env, object: &Arc<Object>) -> Result<Option<Box<dyn Glimpse>>> {
         let _ = (env, object);
-        Ok(())
+        Ok(None)
     }
 
     /// A new configuration (layout) for the object (top to bottom). Called with no IO on the object.

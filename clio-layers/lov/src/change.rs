@@ -11,6 +11,7 @@ use crate::object::LovObject;
 use crate::striped::Striped;
 use clio_core::env::Env;
 use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::object::Glimpse;
 use clio_core::sync::Condvar;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::units::Extent;
@@ -159,14 +160,18 @@ impl LovObject {
         }
     }
 
-    /// Learns the sizes of the stripes that are known, from one target after another. Waits for no change of the layout, so
-    /// that it can be called within a hole.
+    /// Asks for the sizes of the stripes that are known, of all targets at once. Waits for no change of the layout, so that
+    /// it can be called within a hole.
     ///
     /// # Errors
-    /// What a target says.
-    pub(crate) fn glimpse_stripes(&self, env: &Env) -> Result<()> {
+    /// What keeps a target from being asked.
+    pub(crate) fn glimpse_stripes(&self, env: &Env) -> Result<StripeGlimpses> {
         let striped = self.snapshot();
-        striped.layout().stripes().try_for_each(|(at, _)| self.sub(env, &striped, at)?.glimpse(env).map(drop))
+        let mut answers = StripeGlimpses::default();
+        for (at, _) in striped.layout().stripes() {
+            answers.0.extend(self.sub(env, &striped, at)?.begin_glimpse(env)?);
+        }
+        Ok(answers)
     }
 
     /// Drops the pages of a hole: no lock protects them, so that they must not stay.
@@ -180,5 +185,16 @@ impl LovObject {
             from = last.index().0 + 1;
             some.iter().filter(|p| p.child().is_none()).for_each(|p| p.delete(env));
         }
+    }
+}
+
+/// What the targets of a file's stripes will say of their sizes.
+#[derive(Default)]
+pub(crate) struct StripeGlimpses(Vec<Box<dyn Glimpse>>);
+
+impl Glimpse for StripeGlimpses {
+    /// Waits for all answers, also after one that is an error: what the others say is worth knowing.
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.0.into_iter().map(Glimpse::finish).fold(Ok(()), Result::and)
     }
 }

@@ -9,6 +9,7 @@ use crate::sub_io::SubIo;
 use clio_core::env::{ContextKey, Env, EnvTags};
 use clio_core::io::{IoCommon, IoCx, IoKind, IoSlice, ReadAhead};
 use clio_core::lock::LockUser;
+use clio_core::object::Glimpse;
 use clio_core::page::{PageList, PageQueues, Rw, SyncIo};
 use clio_core::target::Bulk;
 use clio_core::{Errno, Error, Result};
@@ -163,7 +164,7 @@ impl IoSlice for LovIo {
         self.in_hole = scope::prepare(&lov, cx.env, cx.io)?;
         cx.io.hole = self.in_hole;
         if self.in_hole && cx.io.iteration.end > cx.io.object.attrs().kms() {
-            lov.glimpse_stripes(cx.env)?;
+            Box::new(lov.glimpse_stripes(cx.env)?).finish()?;
         }
         self.renew(cx.io)?;
         let shares = scope::shares(self.striped().layout(), cx.io)?;

@@ -13,7 +13,7 @@ use clio_core::env::{Env, EnvTags};
 use clio_core::io::{Io, IoSlice};
 use clio_core::lock::{LockDescr, LockSlice};
 use clio_core::lockrank::{LockRank, RankedMutex};
-use clio_core::object::{Device, Object, ObjectConf, ObjectRef, ObjectSlice, Site, SubObjectConf};
+use clio_core::object::{Device, Glimpse, Object, ObjectConf, ObjectRef, ObjectSlice, Site, SubObjectConf};
 use clio_core::page::{PageBuilder, PageSlice};
 use clio_core::sync::RwLock;
 use clio_core::units::{Fid, PageIndex};
@@ -192,13 +192,13 @@ impl ObjectSlice for LovSlice {
         Ok(())
     }
 
-    /// Asks one target after another.
-    fn glimpse(&self, env: &Env, _: &Arc<Object>) -> Result<()> {
+    fn glimpse(&self, env: &Env, _: &Arc<Object>) -> Result<Option<Box<dyn Glimpse>>> {
         // Another client may have written to a component that has no targets as far as is known here.
         if self.0.snapshot().has_missing() {
             self.0.refresh(env)?;
         }
-        self.0.glimpse_stripes(env)
+        let answers = self.0.glimpse_stripes(env)?;
+        Ok(Some(Box::new(answers)))
     }
 
     fn conf_set(&self, env: &Env, object: &Arc<Object>, conf: &ObjectConf) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::world::*;
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::object::Object;
+use std::sync::atomic::Ordering::SeqCst;
 
 fn cut(object: &Object, size: u64) {
     object.attr_modify(AttrMask::SIZE | AttrMask::KMS, |a| (a.size, a.kms) = (size, size));
@@ -85,11 +86,12 @@ fn times_and_blocks() {
 }
 
 #[test]
-fn a_glimpse_asks_all_stripes() {
+fn a_glimpse_asks_all_stripes_at_once() {
     let world = World::full(&raid0(3));
     let other = World::on(world.disk.clone(), world.layouts.clone());
     other.write(0, &pattern(0, 2 * UNIT + 5)).expect("write");
     assert_eq!(world.size(), 0, "nothing is known");
     assert_eq!(world.top.glimpse(&world.env).expect("glimpse").size, 2 * UNIT + 5);
+    assert_eq!(world.disk.glimpses_at_once.load(SeqCst), 3, "all are asked before one is waited for");
     assert_eq!(kms(&world), 0, "a size is no KMS");
 }

@@ -4,7 +4,7 @@ use clio_core::attr::AttrMask;
 use clio_core::env::Env;
 use clio_core::io::{Io, IoCx, IoId, IoKind, IoSlice, ReadAhead};
 use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step, Unused};
-use clio_core::object::{Device, Object, ObjectBuilder, ObjectSlice};
+use clio_core::object::{Device, Glimpse, Object, ObjectBuilder, ObjectSlice};
 use clio_core::page::{PageBuilder, PageList, PageQueues, PageSlice, Rw, SyncIo};
 use clio_core::sync::Mutex;
 use clio_core::target::{Bulk, BulkSegment};
@@ -63,6 +63,9 @@ pub(super) struct Disk {
     pub(super) enqueued: AtomicUsize,
     pub(super) sub_ios: AtomicUsize,
     pub(super) sub_ios_now: AtomicUsize,
+    /// Glimpses asked for that nobody has waited for yet, and the most there were when one was waited for.
+    pub(super) glimpses_open: AtomicUsize,
+    pub(super) glimpses_at_once: AtomicUsize,
     /// Steps begun and not ended, of all sub-IOs.
     pub(super) open_steps: AtomicUsize,
     pub(super) synced: Mutex<Vec<(Fid, Extent)>>,
@@ -149,13 +152,25 @@ impl ObjectSlice for DiskObject {
         self.0.sub_ios_now.fetch_add(1, SeqCst);
         Ok(Some(Box::new(DiskIo(self.0.clone()))))
     }
-    fn glimpse(&self, _: &Env, object: &Arc<Object>) -> Result<()> {
-        object.attrs().update_size(self.0.len(object.fid()));
-        object.attr_modify(AttrMask::empty(), |_| {});
-        Ok(())
+    fn glimpse(&self, _: &Env, object: &Arc<Object>) -> Result<Option<Box<dyn Glimpse>>> {
+        self.0.glimpses_open.fetch_add(1, SeqCst);
+        Ok(Some(Box::new(DiskGlimpse(self.0.clone(), object.clone()))))
     }
     fn prune(&self, env: &Env, object: &Arc<Object>, _: bool) -> Result<()> {
         object.locks().cancel_all(env);
+        Ok(())
+    }
+}
+
+struct DiskGlimpse(Arc<Disk>, Arc<Object>);
+
+impl Glimpse for DiskGlimpse {
+    fn finish(self: Box<Self>) -> Result<()> {
+        let DiskGlimpse(disk, object) = *self;
+        disk.glimpses_at_once.fetch_max(disk.glimpses_open.load(SeqCst), SeqCst);
+        disk.glimpses_open.fetch_sub(1, SeqCst);
+        object.attrs().update_size(disk.len(object.fid()));
+        object.attr_modify(AttrMask::empty(), |_| {});
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use clio_core::env::{Env, EnvTags};
 use clio_core::io::{Io, IoSlice};
 use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step};
 use clio_core::lockrank::{LockRank, RankedMutex};
-use clio_core::object::{Device, Object, ObjectBuilder, ObjectSlice};
+use clio_core::object::{Device, Glimpse, Object, ObjectBuilder, ObjectSlice};
 use clio_core::page::{Page, PageBuilder, PageSlice, Rw, fast_write};
 use clio_core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clio_core::target::Bulk;
@@ -247,10 +247,10 @@ impl ObjectSlice for StoreObject {
     fn io_init(&self, _: &Env, _: &Arc<Object>, _: &mut Io) -> Result<Option<Box<dyn IoSlice>>> {
         Ok(Some(Box::new(io::StoreIo(self.0.clone()))))
     }
-    fn glimpse(&self, _: &Env, object: &Arc<Object>) -> Result<()> {
+    fn glimpse(&self, _: &Env, object: &Arc<Object>) -> Result<Option<Box<dyn Glimpse>>> {
         let len = self.0.len();
         object.attr_modify(AttrMask::SIZE, |attr| attr.size = len.max(attr.kms));
-        Ok(())
+        Ok(None)
     }
 }
 
