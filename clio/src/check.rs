@@ -100,7 +100,7 @@ impl Client {
     }
 
     fn check_names(&self, repair: bool, report: &mut CheckReport) -> Result<()> {
-        let names = self.inner().store().namespace();
+        let names = &self.inner().store().local()?.namespace;
         let found = names.check()?;
         if repair && !found.is_clean() {
             let mended = names.repair(clio_core::clock::now_ns())?;
@@ -113,7 +113,7 @@ impl Client {
 
     /// Every object that some file owns, by its layout.
     fn owned_objects(&self, report: &mut CheckReport) -> Result<Owned> {
-        let names = self.inner().store().namespace();
+        let names = &self.inner().store().local()?.namespace;
         let mut owned = Owned { stripes: BTreeMap::new(), unlinked: names.orphans()?.into_iter().collect() };
         let mut dirs = vec![Namespace::ROOT];
         while let Some(dir) = dirs.pop() {
@@ -139,7 +139,7 @@ impl Client {
 
     fn check_objects(&self, owned: &Owned, repair: bool, report: &mut CheckReport) -> Result<()> {
         let store = self.inner().store().clone();
-        for (at, dir) in store.dirs().iter().enumerate() {
+        for (at, dir) in store.local()?.dirs.iter().enumerate() {
             let index = TargetIndex(at as u16);
             let mut stored = BTreeSet::new();
             for object in dir.store().objects() {

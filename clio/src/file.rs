@@ -239,7 +239,7 @@ impl File {
     /// `EBADMSG` if it is damaged.
     pub fn layout(&self) -> Result<FileLayout> {
         let client = &self.inner.open.client;
-        FileLayout::decode(&client.inner().store().namespace().get_layout(self.fid())?).map_err(|e| e.on(self.fid()))
+        FileLayout::decode(&client.inner().store().names().get_layout(self.fid())?).map_err(|e| e.on(self.fid()))
     }
 
     /// Closes the file and reports an error of an earlier write that nobody has been told through it. If clones

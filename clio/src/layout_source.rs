@@ -8,7 +8,7 @@ use clio_lov::layout::FileLayout;
 use clio_namespace::OpCtx;
 use std::sync::{Arc, Weak};
 
-/// Layouts are kept in the namespace; changes of one file are serialised by the store.
+/// Layouts are kept in the namespace, where a change takes place only if no other came first.
 pub(crate) struct StoreLayouts(pub(crate) Weak<Store>);
 
 impl StoreLayouts {
@@ -19,21 +19,26 @@ impl StoreLayouts {
 
 impl LayoutSource for StoreLayouts {
     fn current(&self, fid: Fid) -> Result<Arc<[u8]>> {
-        Ok(self.store()?.namespace().get_layout(fid)?.into())
+        Ok(self.store()?.names().get_layout(fid)?.into())
     }
 
     fn instantiate(&self, fid: Fid, extent: Extent) -> Result<Arc<[u8]>> {
         let store = self.store()?;
-        // Asked for before the lock is taken: nothing waits for a target under it.
         let targets = store.target_space();
-        let _change = store.change_layout(fid);
-        let encoded = store.namespace().get_layout(fid)?;
-        let mut layout = FileLayout::decode(&encoded).map_err(|e| e.on(fid))?;
-        if !layout.instantiate(extent, &targets, &mut *store.allocator().lock())? {
-            return Ok(encoded.into());
+        let mut encoded = store.names().get_layout(fid)?;
+        loop {
+            let mut layout = FileLayout::decode(&encoded).map_err(|e| e.on(fid))?;
+            if !layout.instantiate(extent, &targets, &mut *store.allocator().lock())? {
+                return Ok(encoded.into());
+            }
+            let wanted = layout.encode();
+            let ctx = OpCtx::at(clio_core::clock::now_ns());
+            let now = store.names().replace_layout(&ctx, fid, &encoded, &wanted)?;
+            if now == wanted {
+                return Ok(wanted.into());
+            }
+            // Another client was faster. It may have made what is wanted here, or another part.
+            encoded = now;
         }
-        let encoded = layout.encode();
-        store.namespace().set_layout(&OpCtx::at(clio_core::clock::now_ns()), fid, &encoded)?;
-        Ok(encoded.into())
     }
 }

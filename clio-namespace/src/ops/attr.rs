@@ -4,6 +4,7 @@ use crate::limits::MAX_LAYOUT_BYTES;
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Inode, Kind, Reply};
 use crate::txn::Txn;
+use clio_core::clock::is_read_worth_noting;
 use clio_core::units::Fid;
 use clio_core::{Errno, Result};
 
@@ -72,21 +73,40 @@ impl Namespace {
     /// # Errors
     /// `ENOENT`; `EINVAL` for a symbolic link; `E2BIG` beyond 64 KiB; `EIO`.
     pub fn set_layout(&self, ctx: &OpCtx, fid: Fid, layout: &[u8]) -> Result<()> {
-        let plan = |txn: &mut Txn<'_>| {
-            if layout.len() > MAX_LAYOUT_BYTES {
-                return Err(txn.err(Errno::E2BIG, "the layout takes more than 64 KiB; use fewer components or stripes"));
-            }
-            if txn.inode(fid)?.kind == Kind::Symlink {
-                return Err(txn.err(Errno::EINVAL, "a symbolic link has no layout").on(fid));
-            }
-            let now = txn.now;
-            let inode = txn.edit(fid)?;
-            let field = if inode.kind == Kind::Dir { &mut inode.default_layout } else { &mut inode.layout };
-            *field = layout.to_vec();
-            inode.ctime = now;
-            Ok(Reply::Done)
-        };
+        let plan = |txn: &mut Txn<'_>| put_layout(txn, fid, layout).map(|()| Reply::Done);
         self.change("set_layout", ctx, plan)?.done()
+    }
+
+    /// As [`Namespace::set_layout`], if the layout is still `old`. Returns the one that it has then: another than `new` if
+    /// somebody was faster.
+    ///
+    /// # Errors
+    /// As [`Namespace::set_layout`].
+    pub fn replace_layout(&self, ctx: &OpCtx, fid: Fid, old: &[u8], new: &[u8]) -> Result<Vec<u8>> {
+        let plan = |txn: &mut Txn<'_>| {
+            let inode = txn.inode(fid)?;
+            if layout_of(inode) == old {
+                put_layout(txn, fid, new)?;
+            }
+            Ok(Reply::Node { inode: txn.inode(fid)?.clone(), created: false })
+        };
+        let (inode, _) = self.change("replace_layout", ctx, plan)?.node()?;
+        Ok(layout_of(&inode).to_vec())
+    }
+
+    /// Dates the last read of a file whose data was last changed at `changed` (nanoseconds since 1970), if
+    /// [`is_read_worth_noting`].
+    ///
+    /// # Errors
+    /// `ENOENT`; `EIO`.
+    pub fn note_read(&self, ctx: &OpCtx, fid: Fid, changed: u64) -> Result<()> {
+        let inode = self.getattr(fid)?;
+        if !is_read_worth_noting(inode.atime, changed.max(inode.mtime).max(inode.ctime), ctx.now) {
+            return Ok(());
+        }
+        let set = SetAttr { atime: Some(ctx.now), only_raise_times: true, ..SetAttr::default() };
+        // A read is no change: at time 0, the operation raises no change time.
+        self.setattr(&OpCtx { now: 0, ..*ctx }, fid, &set).map(drop)
     }
 
     /// The layout of a file, or the default layout of a directory; empty if there is none.
@@ -103,4 +123,24 @@ impl Namespace {
             }
         })
     }
+}
+
+/// A file's layout, or the one that a directory has for its future files.
+fn layout_of(inode: &Inode) -> &[u8] {
+    if inode.kind == Kind::Dir { &inode.default_layout } else { &inode.layout }
+}
+
+fn put_layout(txn: &mut Txn<'_>, fid: Fid, layout: &[u8]) -> Result<()> {
+    if layout.len() > MAX_LAYOUT_BYTES {
+        return Err(txn.err(Errno::E2BIG, "the layout takes more than 64 KiB; use fewer components or stripes"));
+    }
+    if txn.inode(fid)?.kind == Kind::Symlink {
+        return Err(txn.err(Errno::EINVAL, "a symbolic link has no layout").on(fid));
+    }
+    let now = txn.now;
+    let inode = txn.edit(fid)?;
+    let field = if inode.kind == Kind::Dir { &mut inode.default_layout } else { &mut inode.layout };
+    *field = layout.to_vec();
+    inode.ctime = now;
+    Ok(())
 }

@@ -15,7 +15,7 @@ impl Client {
     /// `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`; what targets say.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
-        let inode = self.names().resolve(path, true)?;
+        let inode = self.names().resolve(path.into(), true)?;
         self.inode_metadata(inode).map_err(|e| e.at(path.display().to_string()))
     }
 
@@ -25,7 +25,7 @@ impl Client {
     /// As [`Client::metadata`].
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
-        let inode = self.names().resolve(path, false)?;
+        let inode = self.names().resolve(path.into(), false)?;
         self.inode_metadata(inode).map_err(|e| e.at(path.display().to_string()))
     }
 
@@ -44,7 +44,7 @@ impl Client {
 
     /// Whether `path` names something.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.names().resolve(path.as_ref(), true).is_ok()
+        self.names().resolve(path.as_ref().into(), true).is_ok()
     }
 
     /// Sets permission bits.
@@ -68,7 +68,7 @@ impl Client {
     /// # Errors
     /// `ENOENT` and the like.
     pub fn set_times(&self, path: impl AsRef<Path>, atime: Option<u64>, mtime: Option<u64>) -> Result<()> {
-        let inode = self.names().resolve(path.as_ref(), true)?;
+        let inode = self.names().resolve(path.as_ref().into(), true)?;
         if inode.kind == Kind::File && !inode.layout.is_empty() {
             // Data written before must not be stamped later than this.
             if let Some(object) = self.inner.stack.lookup(inode.fid) {
@@ -79,7 +79,7 @@ impl Client {
     }
 
     fn set_attributes(&self, path: impl AsRef<Path>, set: &SetAttr) -> Result<()> {
-        let inode = self.names().resolve(path.as_ref(), true)?;
+        let inode = self.names().resolve(path.as_ref().into(), true)?;
         self.names().setattr(&OpCtx::at(clio_core::clock::now_ns()), inode.fid, set).map(drop)
     }
 
@@ -88,7 +88,7 @@ impl Client {
     /// # Errors
     /// `EEXIST`, `ENODATA` by mode; `ENOSPC` for too much.
     pub fn set_xattr(&self, path: impl AsRef<Path>, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let inode = self.names().resolve(path.as_ref(), true)?;
+        let inode = self.names().resolve(path.as_ref().into(), true)?;
         self.names().set_xattr(&OpCtx::at(clio_core::clock::now_ns()), inode.fid, name, value, mode)
     }
 
@@ -97,7 +97,7 @@ impl Client {
     /// # Errors
     /// `ENODATA` if there is none.
     pub fn get_xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<Vec<u8>> {
-        self.names().get_xattr(self.names().resolve(path.as_ref(), true)?.fid, name)
+        self.names().get_xattr(self.names().resolve(path.as_ref().into(), true)?.fid, name)
     }
 
     /// The names of all extended attributes.
@@ -105,7 +105,7 @@ impl Client {
     /// # Errors
     /// `ENOENT` and the like.
     pub fn list_xattrs(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
-        self.names().list_xattrs(self.names().resolve(path.as_ref(), true)?.fid)
+        self.names().list_xattrs(self.names().resolve(path.as_ref().into(), true)?.fid)
     }
 
     /// Removes an extended attribute.
@@ -113,7 +113,7 @@ impl Client {
     /// # Errors
     /// `ENODATA` if there is none.
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<()> {
-        let fid = self.names().resolve(path.as_ref(), true)?.fid;
+        let fid = self.names().resolve(path.as_ref().into(), true)?.fid;
         self.names().remove_xattr(&OpCtx::at(clio_core::clock::now_ns()), fid, name)
     }
 }

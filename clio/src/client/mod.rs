@@ -13,7 +13,7 @@ use crate::uri::StoreUri;
 use clio_core::object::{Device, ObjectConf, ObjectRef};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
-use clio_namespace::{IfExists, Inode, Kind, Namespace, NewNode, OpCtx, Removed};
+use clio_namespace::{IfExists, Inode, Kind, Names, NewNode, OpCtx, Removed};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -174,12 +174,12 @@ impl Client {
         options.check()?;
         let names = self.names();
         let (inode, made) = match options.makes() {
-            false => (names.resolve(path, true)?, false),
+            false => (names.resolve(path.into(), true)?, false),
             true => {
                 let layout = options.layout.as_ref().map(|l| self.check_layout(l)).transpose()?;
                 let new = NewNode { layout: layout.as_deref(), ..new_node(options.mode) };
                 let if_exists = if options.create_new { IfExists::Fail } else { IfExists::Open };
-                names.create_path(&OpCtx::at(clio_core::clock::now_ns()), path, &new, if_exists)?
+                names.create(&OpCtx::at(clio_core::clock::now_ns()), path.into(), &new, if_exists)?
             }
         };
         if inode.kind == Kind::Dir {
@@ -208,8 +208,8 @@ impl Client {
         self.inner.stack.find(inode.fid, &conf)
     }
 
-    fn names(&self) -> &Namespace {
-        self.inner.store.namespace()
+    fn names(&self) -> &dyn Names {
+        self.inner.store.names()
     }
 
     /// Writes out all dirty data and makes all data and names durable. Blocks.
@@ -256,7 +256,7 @@ impl ClientInner {
 
     /// An open file goes: if it was the last one of an unlinked file, its objects go too.
     pub(crate) fn close_ref(&self, fid: Fid) {
-        match self.store.namespace().close_ref(fid) {
+        match self.store.names().close_ref(fid) {
             Ok(Some(doomed)) => self.store.destroy(&doomed),
             Ok(None) => {}
             Err(e) => tracing::warn!(target: "clio::object", %fid, error = %e, "close"),

@@ -9,12 +9,12 @@ pub use header::StoreHeader;
 use crate::client::ClientInner;
 use crate::config::Config;
 use crate::uri::StoreUri;
-use clio_core::lockrank::{LockRank, RankedGuard, RankedMutex};
+use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::{Completion, Op, Reply, Target};
-use clio_core::units::{Fid, TargetIndex};
+use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
-use clio_namespace::{Doomed, Namespace, NewNode};
+use clio_namespace::{Doomed, Names, Namespace, NewNode};
 use clio_targets::{DirOptions, DirTarget, MemOptions, MemTarget, ServiceConfig};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -23,8 +23,6 @@ use std::time::Duration;
 
 /// Mode of a new store's root directory.
 const ROOT_MODE: u32 = 0o755;
-/// Enough that files rarely wait for each other.
-const LAYOUT_LOCKS: usize = 64;
 /// How often, and first after what time, a request of the store itself is sent again; the time doubles with each.
 const RESENDS: u32 = 4;
 const RESEND_DELAY: Duration = Duration::from_millis(5);
@@ -32,14 +30,20 @@ const RESEND_DELAY: Duration = Duration::from_millis(5);
 /// An open store.
 pub(crate) struct Store {
     targets: Vec<Arc<dyn Target>>,
-    dirs: Vec<Arc<DirTarget>>,
-    namespace: Namespace,
+    names: Arc<dyn Names>,
+    /// What only the process that keeps the store has.
+    local: Option<Local>,
     allocator: RankedMutex<Balanced>,
-    /// Serialise changes of one file's layout. Files share them by their FID.
-    layout_changes: [RankedMutex<()>; LAYOUT_LOCKS],
     /// Pools of targets.
     pools: Vec<(String, Vec<TargetIndex>)>,
     clients: RankedMutex<Vec<Weak<ClientInner>>>,
+}
+
+/// A store that this process keeps.
+pub(crate) struct Local {
+    pub(crate) namespace: Arc<Namespace>,
+    /// The targets that are folders, for checks of what is at rest.
+    pub(crate) dirs: Vec<Arc<DirTarget>>,
     /// Keeps other processes out; released last.
     _lock: Option<File>,
 }
@@ -138,15 +142,14 @@ impl Store {
         namespace: Namespace,
         lock: Option<File>,
     ) -> Self {
+        let namespace = Arc::new(namespace);
         Self {
             targets,
-            dirs,
-            namespace,
+            names: namespace.clone(),
+            local: Some(Local { namespace, dirs, _lock: lock }),
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
-            layout_changes: std::array::from_fn(|_| RankedMutex::new(LockRank::Layout, ())),
             pools: Vec::new(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
-            _lock: lock,
         }
     }
 
@@ -160,23 +163,22 @@ impl Store {
         &self.targets
     }
 
-    /// The targets that are folders, for checks of what is at rest.
-    pub(crate) fn dirs(&self) -> &[Arc<DirTarget>] {
-        &self.dirs
+    pub(crate) fn names(&self) -> &dyn Names {
+        self.names.as_ref()
     }
 
-    pub(crate) fn namespace(&self) -> &Namespace {
-        &self.namespace
+    /// What only the process that keeps the store can look at.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if another process does.
+    pub(crate) fn local(&self) -> Result<&Local> {
+        let why = "another process serves the store; end that one, and name the store's folder instead";
+        self.local.as_ref().ok_or_else(|| Error::new(Errno::EOPNOTSUPP, "store", why))
     }
 
     /// Where the next stripes go.
     pub(crate) fn allocator(&self) -> &RankedMutex<Balanced> {
         &self.allocator
-    }
-
-    /// While this is held, no other client of the store changes the file's layout.
-    pub(crate) fn change_layout(&self, fid: Fid) -> RankedGuard<'_, ()> {
-        self.layout_changes[(fid.oid as usize) % LAYOUT_LOCKS].lock()
     }
 
     pub(crate) fn register(&self, client: &Arc<ClientInner>) {
@@ -199,17 +201,19 @@ impl Store {
         targets
     }
 
-    /// Destroys the objects of a file that has left the namespace and is open nowhere. What can't be destroyed now
+    /// Forgets a file that has left the namespace and is open nowhere, and destroys its objects if this process keeps the
+    /// store. What can't be destroyed now
     /// is remembered by the namespace, and tried again when the store is next opened.
     pub(crate) fn destroy(&self, doomed: &Doomed) {
         let clients: Vec<_> = self.clients.lock().iter().filter_map(Weak::upgrade).collect();
         clients.iter().for_each(|c| c.forget(doomed.fid));
-        if let Err(e) = self.destroy_objects(doomed) {
+        let Some(local) = &self.local else { return };
+        if let Err(e) = self.destroy_objects(local, doomed) {
             tracing::warn!(target: "clio::object", fid = %doomed.fid, error = %e, "objects stay until the next open");
         }
     }
 
-    fn destroy_objects(&self, doomed: &Doomed) -> Result<()> {
+    fn destroy_objects(&self, local: &Local, doomed: &Doomed) -> Result<()> {
         if !doomed.layout.is_empty() {
             let layout = FileLayout::decode(&doomed.layout)?;
             for (stripe, target) in layout.stripes() {
@@ -220,15 +224,16 @@ impl Store {
                 }
             }
         }
-        self.namespace.destroyed(doomed.fid)
+        local.namespace.destroyed(doomed.fid)
     }
 
     /// After a crash: files that were unlinked while open, and objects that were to be destroyed.
     fn reclaim(&self) -> Result<()> {
-        for fid in self.namespace.orphans()? {
-            self.namespace.reclaim(fid)?;
+        let namespace = &self.local()?.namespace;
+        for fid in namespace.orphans()? {
+            namespace.reclaim(fid)?;
         }
-        for doomed in self.namespace.to_destroy()? {
+        for doomed in namespace.to_destroy()? {
             self.destroy(&doomed);
         }
         Ok(())
@@ -236,13 +241,13 @@ impl Store {
 
     /// Makes names durable.
     pub(crate) fn sync_names(&self) -> Result<()> {
-        self.namespace.sync()
+        self.names.sync()
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Err(e) = self.namespace.sync() {
+        if let Err(e) = self.names.sync() {
             tracing::error!(error = %e, "names could not be made durable at close");
         }
     }

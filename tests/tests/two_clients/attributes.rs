@@ -82,6 +82,7 @@ fn owner_and_mode_are_seen_through_open_files_and_links() {
     a.hard_link("/f", "/g").expect("link");
     let watch = b.open_file("/g").expect("open");
     let ctime = watch.metadata().expect("stat").ctime_ns();
+    tick();
     a.set_mode("/f", 0o640).expect("chmod");
     a.set_owner("/f", Some(7), None).expect("chown");
     a.set_owner("/f", None, Some(9)).expect("chown");

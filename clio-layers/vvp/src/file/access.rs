@@ -5,16 +5,12 @@
 
 use super::VvpFile;
 use crate::cache::Counters;
-use clio_core::clock::now_ns;
+use clio_core::clock::{is_read_worth_noting, now_ns};
 use clio_core::env::{Env, EnvTags};
 use clio_core::sync::atomic::Ordering;
 use clio_core::units::Extent;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// After this, a read is worth telling again.
-const RELATIME_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Who is told that a file was read, and keeps the time: see [`VvpFile::on_access`].
 #[derive(Clone)]
@@ -26,15 +22,9 @@ impl fmt::Debug for AccessHook {
     }
 }
 
-/// Whether a read at `now` has to be noted, where `atime` was the last one noted, and `changed` the last change of data
-/// or attributes; all in nanoseconds since 1970. As `relatime` of Linux has it.
-pub fn is_worth_noting(atime: u64, changed: u64, now: u64) -> bool {
-    atime <= changed || now.saturating_sub(atime) >= RELATIME_PERIOD.as_nanos() as u64
-}
-
 impl VvpFile {
     /// Has `told` called after the first read of this open file, and after such later reads as may be worth noting
-    /// ([`is_worth_noting`]). It is given the time of the last change of the file's data, in nanoseconds since 1970, as far
+    /// ([`is_read_worth_noting`]). It is given the time of the last change of the file's data, in nanoseconds since 1970, as far
     /// as this client knows it; it is called without any lock, and must not read this file.
     #[must_use]
     pub fn on_access(mut self, told: impl Fn(u64) + Send + Sync + 'static) -> Self {
@@ -79,23 +69,9 @@ impl VvpFile {
         let Ok(attr) = self.object.attr_get(env) else { return };
         let now = now_ns();
         let is_first = !self.was_read.swap(true, Ordering::Relaxed);
-        if is_first || is_worth_noting(self.state.access_told.load(Ordering::Relaxed), attr.mtime, now) {
+        if is_first || is_read_worth_noting(self.state.access_told.load(Ordering::Relaxed), attr.mtime, now) {
             told(attr.mtime);
             self.state.access_told.fetch_max(now, Ordering::Relaxed);
         }
-    }
-}
-
-#[cfg(all(test, not(clio_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn after_a_change_or_a_day() {
-        let day = RELATIME_PERIOD.as_nanos() as u64;
-        assert!(is_worth_noting(10, 10, 11), "changed at the same tick: who knows what came first");
-        assert!(!is_worth_noting(11, 10, 12) && !is_worth_noting(11, 10, 10 + day));
-        assert!(is_worth_noting(11, 10, 11 + day));
-        assert!(!is_worth_noting(11, 10, 0), "a clock that was set back");
     }
 }

@@ -5,7 +5,6 @@ mod fast;
 mod fault;
 mod run;
 
-pub use access::is_worth_noting;
 pub use fault::FaultedPage;
 pub use run::sync_object;
 

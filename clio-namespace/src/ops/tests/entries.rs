@@ -93,6 +93,36 @@ fn layouts_are_inherited() {
 }
 
 #[test]
+fn a_layout_is_replaced_only_if_nobody_was_faster() {
+    let ns = ns();
+    let f = file(&ns, "/f");
+    assert_eq!(ns.replace_layout(&at(3), f, b"", b"first").unwrap(), b"first");
+    assert_eq!(ns.replace_layout(&at(4), f, b"", b"second").unwrap(), b"first");
+    assert_eq!(ns.getattr(f).unwrap().ctime, 3, "nothing was changed");
+    assert_eq!(ns.replace_layout(&at(5), f, b"first", b"second").unwrap(), b"second");
+    assert_eq!(ns.get_layout(f).unwrap(), b"second");
+    let id = OpCtx::at(6).with_id(ClientId(1), 1);
+    assert_eq!(ns.replace_layout(&id, f, b"second", b"third").unwrap(), b"third");
+    assert_eq!(ns.replace_layout(&id, f, b"second", b"third").unwrap(), b"third", "a resent one is answered as before");
+    fails(ns.replace_layout(&at(7), f, b"third", &vec![0; MAX_LAYOUT_BYTES + 1]), Errno::E2BIG);
+    assert_eq!(ns.get_layout(f).unwrap(), b"third");
+}
+
+#[test]
+fn a_read_is_dated_after_a_change_and_is_none_itself() {
+    let ns = ns();
+    let f = file(&ns, "/f");
+    let before = ns.getattr(f).unwrap();
+    ns.note_read(&at(before.ctime + 10), f, before.mtime).unwrap();
+    let after = ns.getattr(f).unwrap();
+    assert_eq!((after.atime, after.ctime, after.mtime), (before.ctime + 10, before.ctime, before.mtime));
+    ns.note_read(&at(before.ctime + 20), f, before.mtime).unwrap();
+    assert_eq!(ns.getattr(f).unwrap().atime, before.ctime + 10, "not changed since");
+    ns.note_read(&at(before.ctime + 20), f, before.ctime + 15).unwrap();
+    assert_eq!(ns.getattr(f).unwrap().atime, before.ctime + 20);
+}
+
+#[test]
 fn setattr() {
     let ns = ns();
     let f = file(&ns, "/f");
