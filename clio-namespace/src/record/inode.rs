@@ -18,7 +18,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub(super) fn from_u8(v: u8) -> Option<Self> {
+    /// The kind that records and messages number so.
+    pub fn from_u8(v: u8) -> Option<Self> {
         [Kind::File, Kind::Dir, Kind::Symlink].into_iter().find(|k| *k as u8 == v)
     }
 }

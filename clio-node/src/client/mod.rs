@@ -1,0 +1,10 @@
+//! The client's side: a connection to the daemon, and the daemon's targets and names as if they were here.
+
+mod bounce;
+mod connection;
+mod names;
+mod target;
+
+pub use connection::Connection;
+pub use names::NodeNames;
+pub use target::NodeTarget;

@@ -1,0 +1,238 @@
+//! One client.
+
+use super::Shared;
+use super::bulk;
+use super::callbacks::{Callbacks, Glimpses};
+use super::names::{self, OpenFiles};
+use super::outbox::Outbox;
+use crate::socket::{Buffer, Socket};
+use crate::wire::{self, Answer, FromClient, FromDaemon, NamesOp, Request, WireError, WireOp, op_from_wire};
+use clio_arena::Mapping;
+use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::target::{Op, Target};
+use clio_core::units::ClientId;
+use clio_core::{Errno, Error, Result};
+use rustix::net::UCred;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Requests of one client that are worked on at once; it isn't listened to while there are more.
+pub(super) const MAX_OPEN: usize = 256;
+/// Locks that one client may wait for at once.
+const MAX_ENQUEUES: usize = 16_384;
+/// Registrations with targets of one client.
+const MAX_LINKS: usize = 4096;
+/// Packets taken from one client before the others have their turn.
+const PACKETS_A_TURN: usize = 32;
+
+pub(super) struct Session {
+    pub(super) id: u64,
+    pub(super) socket: Arc<Socket>,
+    pub(super) outbox: Arc<Outbox>,
+    peer: UCred,
+    shared: Arc<Shared>,
+    /// There once the client has been greeted.
+    arena: OnceLock<Arc<Mapping>>,
+    /// Registrations: target and id there.
+    links: RankedMutex<HashSet<(u16, u64)>>,
+    glimpses: Arc<Glimpses>,
+    files: Arc<OpenFiles>,
+    enqueues: Arc<AtomicUsize>,
+}
+
+/// Why a session ends.
+pub(super) enum SessionEnd {
+    /// The client is gone, or did what it must not.
+    Failed(Error),
+    /// The daemon ends.
+    Stopping,
+}
+
+impl Session {
+    pub(super) fn new(id: u64, socket: Socket, peer: UCred, shared: Arc<Shared>) -> Arc<Session> {
+        let socket = Arc::new(socket);
+        let outbox = Arc::new(Outbox::new(id, socket.clone(), shared.clone()));
+        tracing::debug!(target: "clio::node", session = id, pid = peer.pid.as_raw_nonzero().get(), "a client comes");
+        Arc::new(Session {
+            id,
+            socket,
+            outbox,
+            peer,
+            shared,
+            arena: OnceLock::new(),
+            links: RankedMutex::new(LockRank::Leaf, HashSet::new()),
+            glimpses: Arc::default(),
+            files: Arc::default(),
+            enqueues: Arc::default(),
+        })
+    }
+
+    /// Takes packets, as far as it is this client's turn. Doesn't block.
+    ///
+    /// # Errors
+    /// What ends the session.
+    pub(super) fn receive(&self, buffer: &mut Buffer) -> Result<()> {
+        for _ in 0..PACKETS_A_TURN {
+            let Some((packet, _)) = self.socket.receive(buffer, false)? else { return Ok(()) };
+            let Some(arena) = self.arena.get() else {
+                let arena = super::greet(&self.socket, packet, self.shared.served.targets().len() as u16)?;
+                let _ = self.arena.set(arena);
+                continue;
+            };
+            match wire::decode(packet)? {
+                FromClient::Request { id, request } => {
+                    if !self.begin(id, request, arena)? {
+                        return Ok(());
+                    }
+                }
+                FromClient::Glimpsed { token, lvb } => self.glimpses.answer(token, lvb),
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins what a client asks for. False if no more of it is to be taken for now.
+    fn begin(&self, id: u64, request: Request, arena: &Arc<Mapping>) -> Result<bool> {
+        match request {
+            Request::Connect(target) => {
+                let result = self.connect(target);
+                self.reply(id, result);
+                Ok(true)
+            }
+            Request::Target { target, client, op } => self.begin_op(id, target, client, op, arena),
+            Request::Names(op) => {
+                let listen = self.outbox.begin()?;
+                self.begin_names(id, op);
+                Ok(listen)
+            }
+        }
+    }
+
+    fn reply(&self, id: u64, result: Result<Answer>) {
+        self.outbox.send(&FromDaemon::Reply { id, result: result.map_err(|e| WireError::from(&e)) });
+    }
+
+    fn target(&self, index: u16) -> Result<&Arc<dyn Target>> {
+        let target = self.shared.served.targets().get(usize::from(index));
+        target.ok_or_else(|| Error::new(Errno::ENODEV, "request", format!("the store has no target {index}")))
+    }
+
+    fn connect(&self, index: u16) -> Result<Answer> {
+        let target = self.target(index)?;
+        if self.links.lock().len() >= MAX_LINKS {
+            return Err(Error::new(Errno::EUSERS, "connect", "too many registrations of one client"));
+        }
+        let (outbox, glimpses) = (self.outbox.clone(), self.glimpses.clone());
+        let callbacks = Arc::new(Callbacks { outbox, glimpses, client: OnceLock::new() });
+        let (client, grant) = target.connect(callbacks.clone())?;
+        let _ = callbacks.client.set(client.0);
+        self.links.lock().insert((index, client.0));
+        Ok(Answer::Connected { client: client.0, grant })
+    }
+
+    fn begin_op(&self, id: u64, index: u16, client: u64, op: WireOp, arena: &Arc<Mapping>) -> Result<bool> {
+        let op = self.check_op(index, client, op, arena);
+        let (target, op) = match op {
+            Ok(both) => both,
+            Err(e) => {
+                self.reply(id, Err(e));
+                return Ok(true);
+            }
+        };
+        // One that waits for others' locks must not keep the client from giving back its own.
+        let open = match op {
+            Op::Enqueue { .. } => Open::Enqueue(self.enqueues.clone()),
+            Op::Cancel(_) | Op::ReturnGrant { .. } | Op::Disconnect => Open::Light,
+            _ => Open::Counted(self.outbox.clone()),
+        };
+        let listen = match &open {
+            Open::Counted(outbox) => outbox.begin()?,
+            Open::Enqueue(count) => {
+                count.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Open::Light => true,
+        };
+        let (outbox, arena) = (self.outbox.clone(), arena.clone());
+        let done = move |result: Result<clio_core::target::Reply>| {
+            let result = result.map(|reply| Answer::Target(reply.into())).map_err(|e| WireError::from(&e));
+            outbox.send(&FromDaemon::Reply { id, result });
+            open.end();
+            // What the request's bulk data lies in.
+            drop(arena);
+        };
+        target.submit(ClientId(client), op, Box::new(done));
+        Ok(listen)
+    }
+
+    fn check_op(&self, index: u16, client: u64, op: WireOp, arena: &Mapping) -> Result<(&Arc<dyn Target>, Op)> {
+        let target = self.target(index)?;
+        let leaves = matches!(op, WireOp::Disconnect);
+        let known = {
+            let mut links = self.links.lock();
+            if leaves { links.remove(&(index, client)) } else { links.contains(&(index, client)) }
+        };
+        if !known {
+            return Err(Error::new(Errno::ESTALE, "request", "no registration of this client has that id"));
+        }
+        if matches!(op, WireOp::Enqueue { .. }) && self.enqueues.load(Ordering::Relaxed) >= MAX_ENQUEUES {
+            return Err(Error::new(Errno::EAGAIN, "enqueue", "too many locks are waited for at once"));
+        }
+        Ok((target, op_from_wire(op, |segments| bulk::find(arena, &segments))?))
+    }
+
+    fn begin_names(&self, id: u64, op: NamesOp) {
+        let (outbox, files, served) = (self.outbox.clone(), self.files.clone(), self.shared.served.clone());
+        let owner = (self.peer.uid.as_raw(), self.peer.gid.as_raw());
+        let job = move || {
+            let result = names::run(served.as_ref(), &files, owner, op).map(Answer::Names);
+            outbox.send(&FromDaemon::Reply { id, result: result.map_err(|e| WireError::from(&e)) });
+            outbox.end();
+        };
+        if let Some(workers) = &*self.shared.workers.lock() {
+            workers.push(Box::new(job));
+        }
+    }
+
+    /// Releases all that the client holds.
+    pub(super) fn end(&self, why: &SessionEnd) {
+        match why {
+            SessionEnd::Failed(e) if e.errno() != Errno::ESHUTDOWN => {
+                tracing::warn!(target: "clio::node", session = self.id, error = %e, "a session is ended");
+            }
+            _ => tracing::debug!(target: "clio::node", session = self.id, "a client goes"),
+        }
+        self.outbox.close();
+        self.glimpses.close();
+        let links = std::mem::take(&mut *self.links.lock());
+        for (index, client) in links {
+            if let Ok(target) = self.target(index) {
+                target.submit(ClientId(client), Op::Disconnect, Box::new(|_| {}));
+            }
+        }
+        let (files, served) = (self.files.clone(), self.shared.served.clone());
+        if let Some(workers) = &*self.shared.workers.lock() {
+            workers.push(Box::new(move || files.close_all(served.as_ref())));
+        }
+    }
+}
+
+/// How a request counts while it is worked on.
+enum Open {
+    Counted(Arc<Outbox>),
+    Enqueue(Arc<AtomicUsize>),
+    Light,
+}
+
+impl Open {
+    fn end(self) {
+        match self {
+            Open::Counted(outbox) => outbox.end(),
+            Open::Enqueue(count) => {
+                count.fetch_sub(1, Ordering::Relaxed);
+            }
+            Open::Light => {}
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The daemon's side and the client's side together, over a real socket, in one process.
+
+mod hostile;
+mod names;
+mod sessions;
+
+use clio_core::sync::Mutex;
+use clio_core::target::Target;
+use clio_namespace::{Doomed, Namespace, NewNode};
+use clio_node::client::{Connection, NodeTarget};
+use clio_node::server::{Served, Server, Stop};
+use clio_targets::conformance::Fixture;
+use clio_targets::{MemOptions, MemTarget};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+const ARENA: u64 = 64 << 20;
+
+/// A store in memory, and what was destroyed in it.
+struct Store {
+    targets: Vec<Arc<dyn Target>>,
+    namespace: Namespace,
+    destroyed: Mutex<Vec<Doomed>>,
+}
+
+impl Served for Store {
+    fn targets(&self) -> &[Arc<dyn Target>] {
+        &self.targets
+    }
+
+    fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn destroy(&self, doomed: &Doomed) {
+        self.destroyed.lock().push(doomed.clone());
+        self.namespace.destroyed(doomed.fid).unwrap();
+    }
+}
+
+/// A service that runs until this goes.
+struct Daemon {
+    store: Arc<Store>,
+    path: PathBuf,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Daemon {
+    fn start() -> Daemon {
+        let target = Arc::new(MemTarget::in_memory(MemOptions::default()));
+        Self::over(vec![target])
+    }
+
+    fn over(targets: Vec<Arc<dyn Target>>) -> Daemon {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let namespace = Namespace::in_memory(&NewNode::new(0o755, 0, 0), 1).unwrap();
+        let store = Arc::new(Store { targets, namespace, destroyed: Mutex::default() });
+        let server = Server::bind(&path, store.clone()).unwrap();
+        let stop = server.stop();
+        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
+        Daemon { store, path, stop, thread, _folder: folder }
+    }
+
+    fn connect(&self) -> Arc<Connection> {
+        Connection::open(&self.path, ARENA).unwrap()
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+mod target {
+    use super::*;
+
+    fn fixture() -> Fixture {
+        let target = Arc::new(MemTarget::in_memory(MemOptions::default()));
+        let stats = target.clone();
+        let daemon = Daemon::over(vec![target]);
+        let target = NodeTarget::all(&daemon.connect()).pop().unwrap();
+        Fixture { target, grants: Some(Box::new(move || stats.grants())), keep: Box::new(daemon) }
+    }
+
+    clio_targets::conformance_tests!(fixture);
+}
