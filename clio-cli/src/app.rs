@@ -100,6 +100,12 @@ impl App {
         Ok(config)
     }
 
+    /// The arguments that give these settings to another program.
+    pub(crate) fn settings_arguments(&self) -> Vec<std::ffi::OsString> {
+        let file = self.global.config.iter().flat_map(|file| ["--config".into(), file.into()]);
+        file.chain(self.global.set.iter().flat_map(|pair| ["--set".into(), pair.into()])).collect()
+    }
+
     /// A client of a store that exists.
     pub(crate) fn client(&self) -> Result<Client, Stop> {
         self.must_exist()?;
@@ -128,7 +134,7 @@ impl App {
     /// Commands that only look don't make a store where none is: a typing error would be told by an empty listing.
     pub(crate) fn must_exist(&self) -> Result<(), Stop> {
         match self.store()? {
-            StoreUri::Dir { path, .. } if is_missing(&path) => {
+            StoreUri::Dir { path, .. } | StoreUri::Node { path, .. } if is_missing(&path) => {
                 let why = "there is no store in this folder; check --store, or make a store with 'clio format'";
                 Err(Stop::on(self.store_text()?, Error::new(Errno::ENOENT, "open", why)))
             }

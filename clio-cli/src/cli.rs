@@ -24,7 +24,8 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// The store: dir:/path?targets=4, a bare path, or mem: (which is empty, and gone at the end of the command)
+    /// The store: node:/path (shared through its daemon), dir:/path?targets=4 or a bare path (this process alone), or mem:
+    /// (which is empty, and gone at the end of the command)
     #[arg(long, value_name = "URI", env = "CLIO_STORE", global = true)]
     pub(crate) store: Option<String>,
     /// Print JSON
@@ -63,6 +64,8 @@ enum Command {
     Config(config::Config),
     Bench(bench::Bench),
     Status(status::Status),
+    Serve(serve::Serve),
+    Shutdown(shutdown::Shutdown),
     Format(format::Format),
     Completions(completions::Completions),
 }
@@ -90,6 +93,8 @@ impl Command {
             Command::Config(_) => "config",
             Command::Bench(_) => "bench",
             Command::Status(_) => "status",
+            Command::Serve(_) => "serve",
+            Command::Shutdown(_) => "shutdown",
             Command::Format(_) => "format",
             Command::Completions(_) => "completions",
         }
@@ -117,6 +122,8 @@ impl Command {
             Command::Config(c) => c.run(app),
             Command::Bench(c) => c.run(app),
             Command::Status(c) => c.run(app),
+            Command::Serve(c) => c.run(app),
+            Command::Shutdown(c) => c.run(app),
             Command::Format(c) => c.run(app),
             Command::Completions(c) => c.run(app),
         }

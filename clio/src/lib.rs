@@ -26,6 +26,7 @@ pub mod config;
 mod file;
 mod layout_source;
 mod metadata;
+pub mod node;
 mod options;
 mod owner;
 mod stack;

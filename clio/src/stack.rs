@@ -4,7 +4,6 @@ use crate::client::Layers;
 use crate::config::Config;
 use crate::layout_source::StoreLayouts;
 use crate::store::Store;
-use clio_arena::Arena;
 use clio_core::Result;
 use clio_core::env::{Env, EnvTags};
 use clio_core::object::{Device, Object, ObjectConf, ObjectRef, Site, SiteLimits};
@@ -45,12 +44,13 @@ impl Stack {
         let below = layers.0.iter().fold(lov, |below, make| make(below));
 
         let limit = config.get("cache_mb") << 20;
-        let arena = Arena::private((limit as usize).saturating_mul(ARENA_HEADROOM))?;
-        let slab = FolioSlab::new(Arc::new(arena));
+        let slab = FolioSlab::new(store.page_memory(arena_bytes(config))?);
         let cache = PageCache::new(slab.clone(), limit);
         let vvp = VvpConfig { read_ahead_max_bytes: config.get("readahead_mb") << 20, ..VvpConfig::default() };
         let top = Arc::new(VvpDevice::new(below, cache.clone(), vvp));
-        sync_names_later(Arc::downgrade(&workers), Arc::downgrade(store));
+        if store.is_local() {
+            sync_names_later(Arc::downgrade(&workers), Arc::downgrade(store));
+        }
         Ok(Self { site: Site::new(SiteLimits::default(), slab), top, cache, devices, workers })
     }
 
@@ -156,6 +156,11 @@ impl Drop for Stack {
             tracing::error!(error = %e, "data could not be written when the client was dropped");
         }
     }
+}
+
+/// Bytes of address space for a client's pages.
+pub(crate) fn arena_bytes(config: &Config) -> usize {
+    ((config.get("cache_mb") << 20) as usize).saturating_mul(ARENA_HEADROOM)
 }
 
 fn osc_config(config: &Config) -> OscConfig {

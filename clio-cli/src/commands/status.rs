@@ -5,6 +5,7 @@ use crate::report::Stop;
 use clap::Args;
 use clio::{Errno, StoreUri};
 use serde::Serialize;
+use std::path::Path;
 
 /// Show whether the store can be used, and by whom it is served; exit code 1 if it can't be used
 #[derive(Args, Debug)]
@@ -13,9 +14,9 @@ pub(crate) struct Status {}
 #[derive(Serialize)]
 struct Shown<'a> {
     store: &'a str,
-    /// `mem` or `dir`.
+    /// `mem`, `dir` or `node`.
     kind: &'static str,
-    /// `embedded`: the process that opens the store serves it.
+    /// `embedded`: the process that opens the store serves it; `node`: a daemon does.
     mode: &'static str,
     /// `ready`, `busy` (another process has it open), `missing` or `unusable`.
     state: &'static str,
@@ -23,6 +24,17 @@ struct Shown<'a> {
     detail: Option<String>,
     total_bytes: Option<u64>,
     free_bytes: Option<u64>,
+    daemon: Option<Daemon>,
+}
+
+/// The daemon that serves the store.
+#[derive(Serialize)]
+struct Daemon {
+    pid: u32,
+    release: String,
+    uptime_seconds: u64,
+    /// Without the one that asks.
+    clients: u32,
 }
 
 impl Status {
@@ -42,6 +54,12 @@ impl Status {
             if let (Some(total), Some(free)) = (shown.total_bytes, shown.free_bytes) {
                 out.line(format!("space: {} free of {}", crate::show::human(free), crate::show::human(total)))?;
             }
+            if let Some(daemon) = &shown.daemon {
+                let Daemon { pid, release, uptime_seconds, clients } = daemon;
+                out.line(format!(
+                    "daemon: process {pid}, release {release}, up {uptime_seconds} s, {clients} clients"
+                ))?;
+            }
             out.finish()?;
         }
         if ready { Ok(()) } else { Err(Stop::Said) }
@@ -54,9 +72,22 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
     let (kind, missing) = match &uri {
         StoreUri::Mem { .. } => ("mem", false),
         StoreUri::Dir { path, .. } => ("dir", is_missing(path)),
+        StoreUri::Node { path, .. } => ("node", is_missing(path)),
     };
-    let mut shown =
-        Shown { store, kind, mode: "embedded", state: "ready", detail: None, total_bytes: None, free_bytes: None };
+    let mut shown = Shown {
+        store,
+        kind,
+        mode: "embedded",
+        state: "ready",
+        detail: None,
+        total_bytes: None,
+        free_bytes: None,
+        daemon: None,
+    };
+    if let StoreUri::Node { path, .. } = &uri {
+        shown.mode = "node";
+        shown.daemon = daemon(path);
+    }
     if missing {
         shown.state = "missing";
         shown.detail = Some("there is no store in this folder; make one with 'clio format'".into());
@@ -74,4 +105,11 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
         Err(other) => return Err(other),
     }
     Ok(shown)
+}
+
+/// How the daemon is, if one runs: asking starts none.
+fn daemon(path: &Path) -> Option<Daemon> {
+    let status = clio::node::Daemon::at(path).and_then(|daemon| daemon.status()).ok()?;
+    let clio::node::Status { pid, release, uptime_seconds, clients } = status;
+    Some(Daemon { pid, release, uptime_seconds, clients: clients.saturating_sub(1) })
 }

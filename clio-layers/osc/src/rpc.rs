@@ -83,9 +83,10 @@ pub(crate) fn hull(bulk: &Bulk) -> Extent {
     bulk.iter().fold(Extent::new(0, 0), |e, s| e.hull(s.extent()))
 }
 
-/// Errors that may go away by themselves.
+/// Errors that may go away by themselves. A target that can't be reached any more says so by its error's kind.
 pub(crate) fn is_transient(e: &Error) -> bool {
     matches!(e.errno(), Errno::EIO | Errno::EAGAIN | Errno::ENOMEM | Errno::EBADMSG)
+        && e.kind() != std::io::ErrorKind::NotConnected
 }
 
 impl OscDevice {

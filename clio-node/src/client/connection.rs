@@ -3,7 +3,7 @@
 //! A thread receives what the daemon says, and runs completions and callbacks. Requests are sent by whoever makes them.
 
 use crate::socket::{Buffer, Socket};
-use crate::wire::{self, Answer, Event, FromClient, FromDaemon, Hello, MAGIC, MAJOR, MINOR, Request, Welcome};
+use crate::wire::{self, Answer, Event, FromClient, FromDaemon, Hello, MAGIC, MAJOR, MINOR, Request, Status, Welcome};
 use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::{DlmHandle, TargetClient};
@@ -81,6 +81,25 @@ impl Connection {
     /// Targets of the store.
     pub fn targets(&self) -> u16 {
         self.targets
+    }
+
+    /// How the daemon is. Blocks.
+    ///
+    /// # Errors
+    /// `EIO` if it is gone.
+    pub fn status(&self) -> Result<Status> {
+        match self.call(Request::Status)? {
+            Answer::Status(status) => Ok(status),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Ends the daemon, for all its clients. Blocks until it has said that it will.
+    ///
+    /// # Errors
+    /// `EIO` if it is gone.
+    pub fn shut_down(&self) -> Result<()> {
+        self.call(Request::Shutdown).map(drop)
     }
 
     /// Asks the daemon for something; `done` is called exactly once, from any thread, possibly before this returns.
@@ -210,8 +229,9 @@ impl Shared {
             (std::mem::take(&mut state.pending), std::mem::take(&mut state.links))
         };
         tracing::debug!(target: "clio::node", pending = pending.len(), why = %why, "the connection has ended");
-        pending.into_values().for_each(|done| done(Err(why.clone())));
+        // First, so that what fails then isn't asked for again.
         links.into_iter().for_each(|((target, _), link)| link.evicted(TargetIndex(target)));
+        pending.into_values().for_each(|done| done(Err(why.clone())));
     }
 }
 
@@ -243,10 +263,11 @@ impl Drop for GlimpseAnswer {
     }
 }
 
-/// What a program sees when the daemon is gone.
+/// What a program sees when the daemon is gone. Its kind, `NotConnected`, says that asking again won't help.
 fn gone(why: &Error) -> Error {
     let text = "the connection to the daemon has ended; what was written and not synced may be lost";
-    Error::new(Errno::EIO, "node", text).with_cause(why.clone())
+    let cause = std::io::Error::new(std::io::ErrorKind::NotConnected, why.clone());
+    Error::new(Errno::EIO, "node", text).with_cause(cause)
 }
 
 pub(crate) fn unexpected(answer: &Answer) -> Error {

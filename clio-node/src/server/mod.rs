@@ -14,7 +14,7 @@ mod session;
 mod workers;
 
 use crate::socket::{Buffer, Listener, Socket};
-use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Welcome, WireError};
+use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Status, Welcome, WireError};
 use clio_arena::{CHUNK_BYTES, Mapping};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::Target;
@@ -29,6 +29,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use workers::Workers;
 
 /// Smallest and largest arena of a client, in bytes of address space; memory is only taken as it is used.
@@ -37,6 +38,8 @@ const ARENA_BYTES: std::ops::RangeInclusive<u64> = CHUNK_BYTES as u64..=1 << 40;
 const WORKERS: usize = 4;
 /// Clients at once.
 const MAX_CLIENTS: usize = 1024;
+/// Time between two calls of [`Served::tick`].
+pub const TICK: Duration = Duration::from_secs(5);
 /// Events taken from the system at a time.
 const EVENTS: usize = 64;
 
@@ -52,6 +55,8 @@ pub trait Served: Send + Sync + 'static {
     fn namespace(&self) -> &Namespace;
     /// Destroys the objects of a file that is gone, and tells the namespace. May block.
     fn destroy(&self, doomed: &Doomed);
+    /// Called every [`TICK`] or so. May block.
+    fn tick(&self) {}
 }
 
 /// A daemon's service. It listens from [`Server::bind`] on, and serves in [`Server::run`].
@@ -60,6 +65,8 @@ pub struct Server {
     listener: Listener,
     next_session: u64,
     sessions: HashMap<u64, Arc<Session>>,
+    /// Time without clients after which the service ends.
+    idle_exit: Option<Duration>,
 }
 
 /// Ends a [`Server::run`] from another thread.
@@ -72,6 +79,7 @@ struct Shared {
     stop: OwnedFd,
     is_stopping: AtomicBool,
     clients: AtomicUsize,
+    started: Instant,
     workers: RankedMutex<Option<Workers>>,
 }
 
@@ -93,9 +101,17 @@ impl Server {
             stop,
             is_stopping: AtomicBool::new(false),
             clients: AtomicUsize::new(0),
+            started: Instant::now(),
             workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new(WORKERS)?)),
         });
-        Ok(Server { shared, listener, next_session: FIRST_SESSION, sessions: HashMap::new() })
+        Ok(Server { shared, listener, next_session: FIRST_SESSION, sessions: HashMap::new(), idle_exit: None })
+    }
+
+    /// Has the service end by itself once it has had no client for this long.
+    #[must_use]
+    pub fn with_idle_exit(mut self, after: Duration) -> Server {
+        self.idle_exit = Some(after);
+        self
     }
 
     /// What ends [`Server::run`].
@@ -103,16 +119,27 @@ impl Server {
         Stop(self.shared.clone())
     }
 
-    /// Serves until told to stop. Blocks. Then all sessions are ended, and what was asked for by then is done.
+    /// Serves until told to stop, or idle for long enough. Blocks. Then all sessions are ended, and what was asked for by then is done.
     ///
     /// # Errors
     /// What keeps the service from going on at all.
     pub fn run(mut self) -> Result<()> {
         let mut buffer = Buffer::new();
         let mut events = Vec::with_capacity(EVENTS);
+        let (mut ticked, mut busy) = (Instant::now(), Instant::now());
         while !self.shared.is_stopping.load(Ordering::Acquire) {
+            if !self.sessions.is_empty() {
+                busy = Instant::now();
+            } else if self.idle_exit.is_some_and(|after| busy.elapsed() >= after) {
+                break;
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.tick();
+            }
             events.clear();
-            match epoll::wait(&self.shared.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+            let timeout = self.idle_exit.unwrap_or(TICK).min(TICK).try_into().ok();
+            match epoll::wait(&self.shared.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(failed("epoll", e)),
             }
@@ -130,6 +157,13 @@ impl Server {
         let workers = self.shared.workers.lock().take();
         drop(workers);
         Ok(())
+    }
+
+    fn tick(&self) {
+        let served = self.shared.served.clone();
+        if let Some(workers) = &*self.shared.workers.lock() {
+            workers.push(Box::new(move || served.tick()));
+        }
     }
 
     fn accept(&mut self) {
@@ -203,14 +237,29 @@ impl Server {
 impl Stop {
     /// Ends the service.
     pub fn stop(&self) {
-        self.0.is_stopping.store(true, Ordering::Release);
-        // It can only be full, which wakes as well.
-        let _ = rustix::io::write(&self.0.stop, &1u64.to_ne_bytes());
+        self.0.stop();
     }
 
     /// Clients now.
     pub fn clients(&self) -> usize {
         self.0.clients.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        // It can only be full, which wakes as well.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            pid: std::process::id(),
+            release: env!("CARGO_PKG_VERSION").to_string(),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            clients: self.clients.load(Ordering::Relaxed) as u32,
+        }
     }
 }
 

@@ -101,6 +101,16 @@ impl Session {
                 Ok(true)
             }
             Request::Target { target, client, op } => self.begin_op(id, target, client, op, arena),
+            Request::Status => {
+                self.reply(id, Ok(Answer::Status(self.shared.status())));
+                Ok(true)
+            }
+            Request::Shutdown => {
+                tracing::info!(target: "clio::node", pid = self.peer.pid.as_raw_nonzero().get(), "told to end");
+                self.reply(id, Ok(Answer::Stopping));
+                self.shared.stop();
+                Ok(true)
+            }
             Request::Names(op) => {
                 let listen = self.outbox.begin()?;
                 self.begin_names(id, op);

@@ -93,6 +93,10 @@ pub enum Request {
     },
     /// An operation on names: [`Answer::Names`].
     Names(NamesOp),
+    /// How the daemon is: [`Answer::Status`].
+    Status,
+    /// Ends the daemon: [`Answer::Stopping`], then the end of the connection.
+    Shutdown,
 }
 
 /// What the daemon says after its [`Welcome`].
@@ -130,6 +134,23 @@ pub enum Answer {
     Target(WireReply),
     /// What the namespace answers.
     Names(NamesReply),
+    /// How the daemon is.
+    Status(Status),
+    /// It ends.
+    Stopping,
+}
+
+/// How a daemon is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// Its release.
+    pub release: String,
+    /// Seconds since it started.
+    pub uptime_seconds: u64,
+    /// Clients now, the one that asks among them.
+    pub clients: u32,
 }
 
 /// A callback.

@@ -14,7 +14,7 @@ pub fn store_uris(input: &[u8]) -> Verdict {
     assert_eq!(uri.to_string().parse::<StoreUri>().expect("it can be written down"), uri);
     match uri {
         StoreUri::Mem { targets, .. } => assert!(targets.is_none_or(|n| (1..=1024).contains(&n))),
-        StoreUri::Dir { path, targets } => {
+        StoreUri::Dir { path, targets } | StoreUri::Node { path, targets } => {
             assert!(!path.as_os_str().is_empty() && targets.is_none_or(|n| (1..=1024).contains(&n)));
         }
     }

@@ -28,6 +28,7 @@ pub const KEYS: &[Key] = &[
     key("lock_lru", 100_000, (16, 10_000_000), "idle locks kept, for each target"),
     key("stripe_count", 0, (0, 2000), "stripes of new files; 0: all targets"),
     key("stripe_kb", 1024, (64, 1 << 22), "stripe size of new files in KiB, a multiple of 64"),
+    key("idle_exit_s", 0, (0, 1 << 30), "seconds without a client after which a daemon ends; 0: never"),
     key(
         "lock_timeout_ms",
         0,

@@ -110,7 +110,8 @@ impl Config {
     /// # Errors
     /// As [`Config::set`]; an unknown `CLIO_` variable is an error too, lest a typing error goes unnoticed.
     pub fn merge_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<()> {
-        const OTHERS: &[&str] = &["CLIO_CONFIG", "CLIO_STORE", "CLIO_PREFIX", "CLIO_FD_BASE", "CLIO_LOG"];
+        const OTHERS: &[&str] =
+            &["CLIO_CONFIG", "CLIO_STORE", "CLIO_PREFIX", "CLIO_FD_BASE", "CLIO_LOG", "CLIO_RUNTIME_DIR", "CLIO_CLIOD"];
         let mut all: Vec<_> =
             variables.filter(|(k, _)| k.starts_with("CLIO_") && !OTHERS.contains(&k.as_str())).collect();
         all.sort();

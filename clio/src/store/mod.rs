@@ -9,12 +9,14 @@ pub use header::StoreHeader;
 use crate::client::ClientInner;
 use crate::config::Config;
 use crate::uri::StoreUri;
+use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::{Completion, Op, Reply, Target};
 use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
 use clio_namespace::{Doomed, Names, Namespace, NewNode};
+use clio_node::client::{NodeNames, NodeTarget};
 use clio_targets::{DirOptions, DirTarget, MemOptions, MemTarget, ServiceConfig};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -33,6 +35,8 @@ pub(crate) struct Store {
     names: Arc<dyn Names>,
     /// What only the process that keeps the store has.
     local: Option<Local>,
+    /// The memory that a daemon sees too.
+    memory: Option<Arc<Arena>>,
     allocator: RankedMutex<Balanced>,
     /// Pools of targets.
     pools: Vec<(String, Vec<TargetIndex>)>,
@@ -61,6 +65,7 @@ impl Store {
                 StoreUri::Dir { path, targets } => {
                     Self::in_folder(path, *targets, config).map_err(|e| e.at(path.display().to_string()))
                 }
+                StoreUri::Node { path, targets } => Self::at_daemon(path, *targets, config),
             };
             store?.with_pools(config)
         })
@@ -136,6 +141,23 @@ impl Store {
         Ok(store)
     }
 
+    /// The store that a daemon serves.
+    fn at_daemon(path: &Path, wanted: Option<u16>, config: &Config) -> Result<Store> {
+        let connection = crate::node::connect(path, wanted, crate::stack::arena_bytes(config) as u64)?;
+        if let Some(n) = wanted {
+            check_targets(connection.targets(), n)?;
+        }
+        Ok(Self {
+            targets: NodeTarget::all(&connection),
+            names: Arc::new(NodeNames::new(connection.clone())),
+            local: None,
+            memory: Some(connection.arena().clone()),
+            allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
+            pools: Vec::new(),
+            clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
+        })
+    }
+
     fn assemble(
         targets: Vec<Arc<dyn Target>>,
         dirs: Vec<Arc<DirTarget>>,
@@ -147,6 +169,7 @@ impl Store {
             targets,
             names: namespace.clone(),
             local: Some(Local { namespace, dirs, _lock: lock }),
+            memory: None,
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             pools: Vec::new(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
@@ -161,6 +184,19 @@ impl Store {
 
     pub(crate) fn targets(&self) -> &[Arc<dyn Target>] {
         &self.targets
+    }
+
+    /// Memory for pages, of `bytes` at most: the daemon's too, where one serves the store.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there is no address space for it.
+    pub(crate) fn page_memory(&self, bytes: usize) -> Result<Arc<Arena>> {
+        self.memory.clone().map_or_else(|| Arena::private(bytes).map(Arc::new), Ok)
+    }
+
+    /// Whether this process keeps the store, and sees to it that its names become durable.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local.is_some()
     }
 
     pub(crate) fn names(&self) -> &dyn Names {
@@ -343,7 +379,7 @@ fn lock(path: &Path) -> Result<File> {
         Err(TryLockError::WouldBlock) => Err(Error::new(
             Errno::EBUSY,
             "open",
-            "another process has this embedded store open; to share it between processes, serve it with cliod",
+            "another process has this store open; to share it, have all processes name it node:/path, which cliod serves",
         )),
         Err(TryLockError::Error(e)) => Err(Error::from_io("open", e)),
     }

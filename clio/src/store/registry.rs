@@ -13,6 +13,7 @@ use std::time::Duration;
 enum Key {
     Mem(String),
     Dir(PathBuf),
+    Node(PathBuf),
 }
 
 /// A store that is open, was, or is about to be. Its mutex is held while the store is opened: a second opener of the same
@@ -34,6 +35,7 @@ pub(super) fn shared(uri: &StoreUri, make: impl Fn() -> Result<Store>) -> Result
         StoreUri::Mem { name, .. } if name.is_empty() => return make().map(Arc::new),
         StoreUri::Mem { name, targets } => (Key::Mem(name.clone()), *targets),
         StoreUri::Dir { path, targets } => (Key::Dir(resolved(path)), *targets),
+        StoreUri::Node { path, targets } => (Key::Node(resolved(path)), *targets),
     };
     let entry = entry(key);
     let mut store = entry.lock();

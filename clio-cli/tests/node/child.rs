@@ -1,0 +1,81 @@
+//! What another process of a test does: a line on standard input is a command, a line on standard output its answer.
+
+use crate::store::{ANSWER, STORE};
+use clio::{Client, File, OpenOptions};
+use std::collections::HashMap;
+use std::io::BufRead;
+
+/// Not a test by itself: does nothing unless it is another test's process.
+#[test]
+fn process() {
+    let Some(store) = std::env::var_os(STORE) else { return };
+    let client = Client::open(store.to_str().expect("utf-8")).map_err(|e| e.to_string());
+    let mut files = HashMap::new();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.expect("stdin");
+        let words: Vec<&str> = line.split(' ').collect();
+        let answer = client.clone().and_then(|client| run(&client, &mut files, &words));
+        println!("\n{ANSWER}{}", answer.unwrap_or_else(|e| e));
+    }
+}
+
+fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Result<String, String> {
+    let name = |e: clio::Error| format!("{:?}", e.errno());
+    let number = |at: usize| words[at].parse::<u64>().expect("a number");
+    let file = |files: &HashMap<String, File>, at: usize| files.get(words[at]).cloned().ok_or("not open".to_string());
+    let ok = |result: clio::Result<()>| result.map(|()| "ok".to_string()).map_err(name);
+    match words[0] {
+        "open" => {
+            let mut options = OpenOptions::new().read(true).write(true).create(true);
+            for word in &words[2..] {
+                options = match *word {
+                    "direct" => options.direct(true),
+                    "append" => options.append(true),
+                    "dsync" => options.dsync(true),
+                    "wide" => options.layout(clio::Layout::raid0().stripe_count(2).stripe_size(64 << 10)),
+                    other => panic!("{other}"),
+                };
+            }
+            let file = client.open_with(words[1], options).map_err(name)?;
+            files.insert(words[1].to_string(), file);
+            Ok("ok".into())
+        }
+        "close" => ok(files.remove(words[1]).ok_or("not open")?.close()),
+        "write" => {
+            let data = vec![number(4) as u8; number(3) as usize];
+            ok(file(files, 1)?.write_all_at(&data, number(2)))
+        }
+        "append" => {
+            let data = vec![number(3) as u8; number(2) as usize];
+            for _ in 0..number(4) {
+                file(files, 1)?.append(&data).map_err(name)?;
+            }
+            Ok("ok".into())
+        }
+        "read" => {
+            let mut buf = vec![0; number(3) as usize];
+            let n = file(files, 1)?.read_at(&mut buf, number(2)).map_err(name)?;
+            buf.truncate(n);
+            Ok(runs(&buf))
+        }
+        "size" => file(files, 1)?.metadata().map(|m| m.len().to_string()).map_err(name),
+        "truncate" => ok(file(files, 1)?.set_len(number(2))),
+        "punch" => ok(file(files, 1)?.punch_hole(number(2), number(3))),
+        "sync" => ok(file(files, 1)?.sync_all()),
+        "drop" => ok(client.drop_caches()),
+        "rename" => ok(client.rename(words[1], words[2])),
+        "unlink" => ok(client.remove_file(words[1])),
+        "mkdir" => ok(client.mkdir(words[1])),
+        "exists" => Ok(client.exists(words[1]).to_string()),
+        "list" => {
+            let names = client.read_dir(words[1]).map_err(name)?;
+            Ok(names.iter().map(|e| e.name().to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Bytes in short: `3x7 2x0` for three sevens and two zeros.
+fn runs(bytes: &[u8]) -> String {
+    bytes.chunk_by(|a, b| a == b).map(|run| format!("{}x{}", run.len(), run[0])).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,108 @@
+//! Finding a store's daemon, or starting it.
+
+use super::place::socket_of;
+use clio_core::{Errno, Error, Result};
+use clio_node::client::Connection;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Names the daemon's program.
+const VARIABLE: &str = "CLIO_CLIOD";
+/// How long to wait for a daemon that somebody else has started.
+const PATIENCE: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(5);
+
+/// A connection to the daemon at `path`: a socket, where one must listen; or a store's folder, whose daemon is started if
+/// none runs. A folder that doesn't exist is made. Blocks.
+///
+/// # Errors
+/// `ENODEV` if nobody listens at a socket; `EBUSY` if another process has the store open and doesn't serve it; what the
+/// daemon says when it can't start.
+pub(crate) fn connect(path: &Path, targets: Option<u16>, arena_bytes: u64) -> Result<Arc<Connection>> {
+    if path.exists() && !path.is_dir() {
+        return Connection::open(path, arena_bytes);
+    }
+    fs::create_dir_all(path).map_err(|e| Error::from_io("open", e).at(path.display().to_string()))?;
+    let socket = socket_of(path)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match Connection::open(&socket, arena_bytes) {
+            Err(e) if is_absent(&e) => {}
+            done => return done,
+        }
+        match start(path, targets) {
+            // It listens; or somebody else has the store, whose daemon may be just about to listen, or to end.
+            Ok(()) => {}
+            Err(e) if e.errno() == Errno::EBUSY && Instant::now() < deadline => std::thread::sleep(STEP),
+            Err(e) => return Err(e.at(path.display().to_string())),
+        }
+    }
+}
+
+/// Whether nobody listens, or whoever did is just going.
+fn is_absent(e: &Error) -> bool {
+    matches!(e.errno(), Errno::ENOENT | Errno::ENODEV | Errno::ESHUTDOWN)
+}
+
+/// Starts a daemon and waits until it listens.
+///
+/// # Errors
+/// `EBUSY` if another process has the store open; `ENOENT` if there is no such program; what the daemon says.
+fn start(folder: &Path, targets: Option<u16>) -> Result<()> {
+    let program = program();
+    let mut command = Command::new(&program);
+    command.arg("--store").arg(store_uri(folder, targets)).arg("--on-demand");
+    // It outlives this process: it is nobody's job, and its output is nobody's but its first line's.
+    command.process_group(0).current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|e| {
+        let why = format!("the store's daemon can't be started ({e}); install cliod, or set {VARIABLE}");
+        Error::new(Errno::from_raw(e.raw_os_error().unwrap_or(0)), "start", why).at(program.display().to_string())
+    })?;
+    let mut said = String::new();
+    let heard = child.stdout.take().map_or(Ok(0), |mut out| out.read_to_string(&mut said));
+    heard.map_err(|e| Error::from_io("start", e))?;
+    // It has said what it had to say: "ready", or why not, with the errno first.
+    match said.trim().split_once(' ') {
+        None if said.trim() == "ready" => {
+            reap_later(child);
+            Ok(())
+        }
+        said => {
+            let _ = child.wait();
+            let (errno, why) = said.unwrap_or(("0", "the store's daemon ended before it listened"));
+            Err(Error::new(Errno::from_raw(errno.parse().unwrap_or(0)), "start", why.to_string()))
+        }
+    }
+}
+
+/// The daemon must not stay as a zombie of a process that outlives it, nor may anybody wait for it.
+fn reap_later(mut child: std::process::Child) {
+    let thread = std::thread::Builder::new().name("clio-reap".into()).stack_size(64 << 10);
+    // Without a thread, it is init's to reap when this process goes.
+    let _ = thread.spawn(move || child.wait());
+}
+
+fn store_uri(folder: &Path, targets: Option<u16>) -> OsString {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    let mut uri = OsString::from("dir:");
+    uri.push(folder);
+    if let Some(n) = targets {
+        uri.push(format!("?targets={n}"));
+    }
+    uri
+}
+
+/// The daemon's program: the one that `CLIO_CLIOD` names, or the one beside this program, or the one on the path.
+pub fn program() -> PathBuf {
+    if let Some(named) = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
+        return named.into();
+    }
+    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("cliod")));
+    beside.filter(|p| p.is_file()).unwrap_or_else(|| "cliod".into())
+}
