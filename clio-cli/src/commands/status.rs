@@ -47,7 +47,9 @@ impl Status {
             let mut out = app.out();
             out.text("store: ")?;
             out.name(shown.store)?;
-            out.line(format!("\nkind:  {} ({})\nstate: {}", shown.kind, shown.mode, shown.state))?;
+            let kind =
+                if shown.mode == shown.kind { shown.kind.into() } else { format!("{} ({})", shown.kind, shown.mode) };
+            out.line(format!("\nkind:  {kind}\nstate: {}", shown.state))?;
             if let Some(detail) = &shown.detail {
                 out.line(format!("why:   {detail}"))?;
             }
