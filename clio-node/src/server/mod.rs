@@ -3,7 +3,7 @@
 //! One thread waits for packets of all clients (epoll). Targets answer by themselves, from threads of their own; what is
 //! asked of the namespace, which may block on the disk, is done by a few workers. Answers are sent by whoever has them; one
 //! that a client's socket has no room for waits in the session's queue, and a session that asks for more than
-//! [`session::MAX_OPEN`] things at once is not listened to until some are done. So a client that floods or stalls holds up
+//! `MAX_OPEN` things at once is not listened to until some are done. So a client that floods or stalls holds up
 //! itself.
 
 mod bulk;
