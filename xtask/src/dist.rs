@@ -11,13 +11,15 @@ pub fn lay_out() -> Result<()> {
     if dist.exists() {
         fs::remove_dir_all(&dist)?;
     }
-    for dir in ["bin", "share/doc/clio", "share/completions"] {
+    for dir in ["bin", "share/doc/clio", "share/completions", "share/systemd/user"] {
         fs::create_dir_all(dist.join(dir))?;
     }
     let copy = |from: &str, to: &str| {
         fs::copy(root().join(from), dist.join(to)).with_context(|| format!("copying {from}")).map(drop)
     };
     copy("target/release/clio", "bin/clio")?;
+    copy("target/release/cliod", "bin/cliod")?;
+    copy("clio-cli/share/cliod@.service", "share/systemd/user/cliod@.service")?;
     for doc in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         copy(doc, &format!("share/doc/clio/{doc}"))?;
     }
