@@ -58,7 +58,7 @@ impl LockMode {
     }
 }
 
-/// Names a lock at its target. Never reused within the life of a target.
+/// Names a lock at its target. Never reused within the life of a target; a later lock has a larger number, below 2^63.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DlmHandle(pub u64);
 

@@ -89,6 +89,11 @@ impl Socket {
         Ok(Some((&buf.0[..got.bytes], fd)))
     }
 
+    /// Makes [`Socket::receive`] meet an end, here alone.
+    pub(crate) fn stop_receiving(&self) {
+        let _ = net::shutdown(&self.0, net::Shutdown::Read);
+    }
+
     /// Ends the connection for both sides; whoever waits in [`Socket::receive`] comes back.
     pub(crate) fn shut_down(&self) {
         // An error means that it is down already.

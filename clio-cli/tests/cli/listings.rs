@@ -88,7 +88,7 @@ fn space() {
 fn status_stats_and_check() {
     let bed = sample();
     let status = bed.json(["status"]);
-    let wanted = set(["store", "kind", "mode", "state", "detail", "total_bytes", "free_bytes"]);
+    let wanted = set(["store", "kind", "mode", "state", "daemon", "detail", "total_bytes", "free_bytes"]);
     assert_eq!(fields(&status), wanted);
     assert_eq!(
         (&status["kind"], &status["mode"], &status["state"]),

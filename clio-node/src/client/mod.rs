@@ -2,9 +2,12 @@
 
 mod bounce;
 mod connection;
+mod dial;
+mod line;
 mod names;
 mod target;
 
 pub use connection::Connection;
+pub use dial::Starter;
 pub use names::NodeNames;
 pub use target::NodeTarget;

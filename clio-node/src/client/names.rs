@@ -1,6 +1,7 @@
 //! The daemon's namespace, as if it were here.
 
-use super::connection::{Connection, unexpected};
+use super::connection::Connection;
+use super::line::unexpected;
 use crate::wire::{Answer, NamesOp, NamesReply, Request, WireNode};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
@@ -175,14 +176,11 @@ impl Names for NodeNames {
     }
 
     fn open_ref(&self, fid: Fid) -> Result<()> {
-        self.done(NamesOp::OpenRef(fid.to_bytes()))
+        self.0.open_file(fid)
     }
 
     fn close_ref(&self, fid: Fid) -> Result<Option<Doomed>> {
-        match self.ask(NamesOp::CloseRef(fid.to_bytes()))? {
-            NamesReply::Closed { gone } => Ok(gone.then(|| Doomed { fid, layout: Vec::new() })),
-            reply => Err(odd(&reply)),
-        }
+        Ok(self.0.close_file(fid)?.then(|| Doomed { fid, layout: Vec::new() }))
     }
 
     fn note_read(&self, _: &OpCtx, fid: Fid, changed: u64) -> Result<()> {

@@ -1,8 +1,9 @@
 //! A target of the daemon, as if it were here.
 
 use super::bounce::Placed;
-use super::connection::{Connection, unexpected};
-use crate::wire::{Answer, Request, WireOp, op_to_wire};
+use super::connection::Connection;
+use super::line::unexpected;
+use crate::wire::{Answer, WireOp, op_to_wire};
 use clio_core::Result;
 use clio_core::target::{Completion, Op, Reply, Target, TargetClient};
 use clio_core::units::{ClientId, TargetIndex};
@@ -45,7 +46,6 @@ impl Target for NodeTarget {
         };
         let (reads, leaves) = (matches!(op, Op::Read { .. }), matches!(op, Op::Disconnect));
         let connection = Arc::downgrade(&self.connection);
-        let index = self.index;
         let finish = move |result: Result<Answer>| {
             if reads && result.is_ok() {
                 placed.deliver();
@@ -53,14 +53,13 @@ impl Target for NodeTarget {
             // The caller may use, or free, its memory as soon as it is told.
             drop(placed);
             if let (true, Some(connection)) = (leaves, connection.upgrade()) {
-                connection.unlink(index, client);
+                connection.unlink(client);
             }
             done(result.and_then(|answer| match answer {
                 Answer::Target(reply) => Reply::try_from(reply),
                 answer => Err(unexpected(&answer)),
             }));
         };
-        let request = Request::Target { target: self.index.0, client: client.0, op: wire };
-        self.connection.ask(request, Box::new(finish));
+        self.connection.ask(client, wire, Box::new(finish));
     }
 }

@@ -1,7 +1,7 @@
 //! What the lock manager tells a client.
 
 use super::outbox::Outbox;
-use crate::wire::{Event, FromDaemon, WireLvb};
+use crate::wire::{Event, FromDaemon, Salt, WireLvb};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::{DlmHandle, GlimpseReply, TargetClient};
 use clio_core::units::TargetIndex;
@@ -59,6 +59,7 @@ impl Glimpses {
 pub(super) struct Callbacks {
     pub(super) outbox: Arc<Outbox>,
     pub(super) glimpses: Arc<Glimpses>,
+    pub(super) salt: Salt,
     /// Known as soon as the target has given it, which is before it gives any lock.
     pub(super) client: OnceLock<u64>,
 }
@@ -73,12 +74,12 @@ impl Callbacks {
 
 impl TargetClient for Callbacks {
     fn blocking_ast(&self, target: TargetIndex, handle: DlmHandle) {
-        self.send(target, Event::Blocking(handle.0));
+        self.send(target, Event::Blocking(self.salt.out(handle.0)));
     }
 
     fn glimpse_ast(&self, target: TargetIndex, handle: DlmHandle, reply: GlimpseReply) {
         if let Some(token) = self.glimpses.add(reply) {
-            self.send(target, Event::Glimpse { handle: handle.0, token });
+            self.send(target, Event::Glimpse { handle: self.salt.out(handle.0), token });
         }
     }
 

@@ -14,7 +14,7 @@ mod session;
 mod workers;
 
 use crate::socket::{Buffer, Listener, Socket};
-use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Status, Welcome, WireError};
+use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Salt, Status, Welcome, WireError};
 use clio_arena::{CHUNK_BYTES, Mapping};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::Target;
@@ -80,6 +80,7 @@ struct Shared {
     is_stopping: AtomicBool,
     clients: AtomicUsize,
     started: Instant,
+    salt: Salt,
     workers: RankedMutex<Option<Workers>>,
 }
 
@@ -102,6 +103,7 @@ impl Server {
             is_stopping: AtomicBool::new(false),
             clients: AtomicUsize::new(0),
             started: Instant::now(),
+            salt: Salt::new(clio_core::clock::now_ns()),
             workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new(WORKERS)?)),
         });
         Ok(Server { shared, listener, next_session: FIRST_SESSION, sessions: HashMap::new(), idle_exit: None })
@@ -269,12 +271,16 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Answers a client's first packet; what it gets to share.
+/// Answers a client's first packet; what is shared with it: an arena that is made for it, or its own, of an earlier daemon.
 ///
 /// # Errors
 /// What the client did wrong, or what is short; it has been told.
-fn greet(socket: &Socket, hello: &[u8], targets: u16) -> Result<Arc<Mapping>> {
+fn greet(socket: &Socket, hello: &[u8], arena: Option<OwnedFd>, targets: u16) -> Result<Arc<Mapping>> {
     let welcomed = check(hello).and_then(|hello| {
+        if hello.brings_arena {
+            let none = || Error::new(Errno::EPROTO, "connect", "the client's arena didn't come with its greeting");
+            return Ok(Arc::new(Mapping::attach(arena.ok_or_else(none)?)?));
+        }
         let bytes = hello.arena_bytes.clamp(*ARENA_BYTES.start(), *ARENA_BYTES.end());
         Ok(Arc::new(Mapping::create_shared((bytes as usize).div_ceil(CHUNK_BYTES))?))
     });

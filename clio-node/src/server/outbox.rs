@@ -29,7 +29,10 @@ struct State {
     open: usize,
     /// Too many are: no more packets are taken.
     is_paused: bool,
+    /// Nothing can be sent any more.
     is_closed: bool,
+    /// The session is over.
+    is_ended: bool,
 }
 
 impl Outbox {
@@ -57,8 +60,8 @@ impl Outbox {
         if let Err(e) = sent {
             tracing::info!(target: "clio::node", session = self.id, error = %e, "a session is cut");
             state.is_closed = true;
-            // The thread that waits for packets sees its end, and does the rest.
-            self.socket.shut_down();
+            // The thread that waits for packets sees an end, and does the rest.
+            self.socket.stop_receiving();
         }
     }
 
@@ -96,17 +99,23 @@ impl Outbox {
         if state.is_paused && state.open < MAX_OPEN / 2 {
             state.is_paused = false;
             if !state.is_closed && self.watch(&state).is_err() {
-                self.socket.shut_down();
+                self.socket.stop_receiving();
             }
+        }
+        if state.is_ended && state.open == 0 {
+            self.socket.shut_down();
         }
     }
 
-    /// Nothing is sent any more.
+    /// The session has ended: nothing is sent any more. The client sees the end once nothing moves data in its arena any
+    /// more: from then on it may use the memory for something else.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
-        state.is_closed = true;
+        (state.is_closed, state.is_ended) = (true, true);
         state.waiting.clear();
-        self.socket.shut_down();
+        if state.open == 0 {
+            self.socket.shut_down();
+        }
     }
 
     /// Has the system tell what can be done next.

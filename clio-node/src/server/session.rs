@@ -74,9 +74,9 @@ impl Session {
     /// What ends the session.
     pub(super) fn receive(&self, buffer: &mut Buffer) -> Result<()> {
         for _ in 0..PACKETS_A_TURN {
-            let Some((packet, _)) = self.socket.receive(buffer, false)? else { return Ok(()) };
+            let Some((packet, fd)) = self.socket.receive(buffer, false)? else { return Ok(()) };
             let Some(arena) = self.arena.get() else {
-                let arena = super::greet(&self.socket, packet, self.shared.served.targets().len() as u16)?;
+                let arena = super::greet(&self.socket, packet, fd, self.shared.served.targets().len() as u16)?;
                 let _ = self.arena.set(arena);
                 continue;
             };
@@ -133,8 +133,8 @@ impl Session {
         if self.links.lock().len() >= MAX_LINKS {
             return Err(Error::new(Errno::EUSERS, "connect", "too many registrations of one client"));
         }
-        let (outbox, glimpses) = (self.outbox.clone(), self.glimpses.clone());
-        let callbacks = Arc::new(Callbacks { outbox, glimpses, client: OnceLock::new() });
+        let (outbox, glimpses, salt) = (self.outbox.clone(), self.glimpses.clone(), self.shared.salt);
+        let callbacks = Arc::new(Callbacks { outbox, glimpses, salt, client: OnceLock::new() });
         let (client, grant) = target.connect(callbacks.clone())?;
         let _ = callbacks.client.set(client.0);
         self.links.lock().insert((index, client.0));
@@ -164,9 +164,9 @@ impl Session {
             }
             Open::Light => true,
         };
-        let (outbox, arena) = (self.outbox.clone(), arena.clone());
+        let (outbox, arena, salt) = (self.outbox.clone(), arena.clone(), self.shared.salt);
         let done = move |result: Result<clio_core::target::Reply>| {
-            let result = result.map(|reply| Answer::Target(reply.into())).map_err(|e| WireError::from(&e));
+            let result = result.map(|reply| Answer::Target(salt.reply(reply.into()))).map_err(|e| WireError::from(&e));
             outbox.send(&FromDaemon::Reply { id, result });
             open.end();
             // What the request's bulk data lies in.
@@ -189,7 +189,7 @@ impl Session {
         if matches!(op, WireOp::Enqueue { .. }) && self.enqueues.load(Ordering::Relaxed) >= MAX_ENQUEUES {
             return Err(Error::new(Errno::EAGAIN, "enqueue", "too many locks are waited for at once"));
         }
-        Ok((target, op_from_wire(op, |segments| bulk::find(arena, &segments))?))
+        Ok((target, op_from_wire(self.shared.salt.op(op), |segments| bulk::find(arena, &segments))?))
     }
 
     fn begin_names(&self, id: u64, op: NamesOp) {

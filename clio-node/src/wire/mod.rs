@@ -9,11 +9,13 @@
 
 mod convert;
 mod error;
+mod handles;
 mod names;
 mod target;
 
 pub(crate) use convert::{op_from_wire, op_to_wire};
 pub use error::WireError;
+pub(crate) use handles::Salt;
 pub use names::{NamesOp, NamesReply, WireEntry, WireIfExists, WireNode, WirePath, WireRename, WireSet, WireXattr};
 pub use target::{WireAttr, WireFlags, WireLvb, WireMode, WireOp, WireReply, WireSegment};
 
@@ -42,6 +44,8 @@ pub struct Hello {
     pub minor: u16,
     /// Size of the arena that it wishes for, in bytes.
     pub arena_bytes: u64,
+    /// It has one already, whose descriptor comes with this.
+    pub brings_arena: bool,
 }
 
 /// The daemon's answer to a [`Hello`]. With it comes the descriptor of the arena.

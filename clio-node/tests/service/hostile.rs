@@ -29,7 +29,10 @@ impl Raw {
 
     fn greeted(daemon: &Daemon) -> Raw {
         let raw = Self::connect(daemon);
-        raw.send(&encode(&Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 4 << 20 }).unwrap());
+        raw.send(
+            &encode(&Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 4 << 20, brings_arena: false })
+                .unwrap(),
+        );
         assert!(matches!(decode(&raw.receive()).unwrap(), Welcome::Served { targets: 1, .. }));
         raw
     }
@@ -85,10 +88,11 @@ fn serves_on(daemon: &Daemon, name: &str) {
 #[test]
 fn strangers_are_told_why() {
     let daemon = Daemon::start();
-    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 0 };
+    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 0, brings_arena: false };
     for (bad, errno) in [
         (Hello { magic: *b"http", ..hello.clone() }, Errno::EPROTO),
         (Hello { major: MAJOR + 1, ..hello.clone() }, Errno::EPROTO),
+        (Hello { brings_arena: true, ..hello.clone() }, Errno::EPROTO),
     ] {
         let raw = Raw::connect(&daemon);
         raw.send(&encode(&bad).unwrap());

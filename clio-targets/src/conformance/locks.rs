@@ -205,6 +205,18 @@ pub fn cancels_are_idempotent(f: &Fixture) {
     b.lock(FID, FIRST, LockMode::Pw);
 }
 
+/// Clients order locks by their handles, and use the highest bit themselves.
+pub fn handles_grow(f: &Fixture) {
+    let c = f.client();
+    let mut last = DlmHandle(0);
+    for block in 0..20 {
+        let handle = c.lock(FID, Extent::with_len(block * 4096, 4096), LockMode::Pr);
+        assert!(handle > last && handle.0 < 1 << 63, "{handle:?} after {last:?}");
+        c.cancel(handle);
+        last = handle;
+    }
+}
+
 /// Readers don't disturb each other.
 pub fn readers_share(f: &Fixture) {
     let clients: Vec<_> = (0..4).map(|_| f.client()).collect();

@@ -2,7 +2,7 @@
 
 use super::place::socket_of;
 use clio_core::{Errno, Error, Result};
-use clio_node::client::Connection;
+use clio_node::client::{Connection, Starter};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
@@ -10,16 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Names the daemon's program.
 const VARIABLE: &str = "CLIO_CLIOD";
-/// How long to wait for a daemon that somebody else has started.
-const PATIENCE: Duration = Duration::from_secs(10);
-const STEP: Duration = Duration::from_millis(5);
-
-/// A connection to the daemon at `path`: a socket, where one must listen; or a store's folder, whose daemon is started if
-/// none runs. A folder that doesn't exist is made. Blocks.
+/// A connection to the daemon at `path`: a socket, where one must listen; or a store's folder, whose daemon is started
+/// where none runs, now or later. A folder that doesn't exist is made. Blocks.
 ///
 /// # Errors
 /// `ENODEV` if nobody listens at a socket; `EBUSY` if another process has the store open and doesn't serve it; what the
@@ -29,25 +24,21 @@ pub(crate) fn connect(path: &Path, targets: Option<u16>, arena_bytes: u64) -> Re
         return Connection::open(path, arena_bytes);
     }
     fs::create_dir_all(path).map_err(|e| Error::from_io("open", e).at(path.display().to_string()))?;
-    let socket = socket_of(path)?;
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match Connection::open(&socket, arena_bytes) {
-            Err(e) if is_absent(&e) => {}
-            done => return done,
-        }
-        match start(path, targets) {
-            // It listens; or somebody else has the store, whose daemon may be just about to listen, or to end.
-            Ok(()) => {}
-            Err(e) if e.errno() == Errno::EBUSY && Instant::now() < deadline => std::thread::sleep(STEP),
-            Err(e) => return Err(e.at(path.display().to_string())),
-        }
-    }
+    let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let starter = Arc::new(OnDemand { folder, targets });
+    Connection::open_or_start(&socket_of(path)?, starter, arena_bytes)
 }
 
-/// Whether nobody listens, or whoever did is just going.
-fn is_absent(e: &Error) -> bool {
-    matches!(e.errno(), Errno::ENOENT | Errno::ENODEV | Errno::ESHUTDOWN)
+/// Starts a store's daemon.
+struct OnDemand {
+    folder: PathBuf,
+    targets: Option<u16>,
+}
+
+impl Starter for OnDemand {
+    fn start(&self) -> Result<()> {
+        start(&self.folder, self.targets).map_err(|e| e.at(self.folder.display().to_string()))
+    }
 }
 
 /// Starts a daemon and waits until it listens.
@@ -89,7 +80,6 @@ fn reap_later(mut child: std::process::Child) {
 }
 
 fn store_uri(folder: &Path, targets: Option<u16>) -> OsString {
-    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
     let mut uri = OsString::from("dir:");
     uri.push(folder);
     if let Some(n) = targets {

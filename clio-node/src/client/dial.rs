@@ -1,0 +1,91 @@
+//! Reaching the daemon, which may have to be started first.
+
+use crate::socket::{Buffer, Socket};
+use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Welcome};
+use clio_core::{Errno, Error, Result};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long to wait for a daemon that somebody else has started.
+const PATIENCE: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(5);
+
+/// Starts daemons.
+pub trait Starter: Send + Sync {
+    /// Starts the store's daemon, and waits until it listens. Blocks.
+    ///
+    /// # Errors
+    /// `EBUSY` if another process has the store open: its daemon may be about to listen, or to end. Others: why it can't
+    /// be started.
+    fn start(&self) -> Result<()>;
+}
+
+/// Where a daemon listens, and who starts one there.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) socket: PathBuf,
+    pub(crate) starter: Option<Arc<dyn Starter>>,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").field(&self.socket).finish()
+    }
+}
+
+/// A daemon that has greeted this client.
+pub(crate) struct Greeted {
+    pub(crate) socket: Socket,
+    pub(crate) buffer: Buffer,
+    pub(crate) targets: u16,
+    /// The arena that the daemon has made, or has been given.
+    pub(crate) arena: OwnedFd,
+}
+
+impl Place {
+    /// Connects, and wishes for an arena of `arena_bytes`, or brings the one that the client has. Where nobody listens, a
+    /// daemon is started. Blocks.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENODEV` if nobody listens and nobody can start a daemon; `EACCES`; `EPROTO` if it is another version's;
+    /// `ENOMEM`; what the starter says.
+    pub(crate) fn dial(&self, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let greeted = Socket::connect(&self.socket).and_then(|socket| greet(socket, arena_bytes, arena));
+            let (absent, starter) = match (greeted, &self.starter) {
+                (Err(e), Some(starter)) if is_absent(&e) => (e, starter),
+                (done, _) => return done.map_err(|e| e.at(self.socket.display().to_string())),
+            };
+            match starter.start() {
+                Ok(()) if Instant::now() >= deadline => return Err(absent),
+                Ok(()) => {}
+                Err(e) if e.errno() == Errno::EBUSY && Instant::now() < deadline => std::thread::sleep(STEP),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// Whether nobody listens, or whoever did is just going.
+fn is_absent(e: &Error) -> bool {
+    matches!(e.errno(), Errno::ENOENT | Errno::ENODEV | Errno::ESHUTDOWN)
+}
+
+fn greet(socket: Socket, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
+    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes, brings_arena: arena.is_some() };
+    socket.send(&wire::encode(&hello)?, arena, true)?;
+    let mut buffer = Buffer::new();
+    let Some((packet, fd)) = socket.receive(&mut buffer, true)? else {
+        return Err(Error::new(Errno::EPROTO, "connect", "the daemon said nothing"));
+    };
+    let targets = match wire::decode(packet)? {
+        Welcome::Served { targets, .. } => targets,
+        Welcome::Refused(e) => return Err(e.into_error("connect")),
+    };
+    let arena = fd.ok_or_else(|| Error::new(Errno::EPROTO, "connect", "the daemon's answer names no arena"))?;
+    Ok(Greeted { socket, buffer, targets, arena })
+}
