@@ -1,7 +1,7 @@
 //! The folder target: what it refuses to open, and what damage it finds.
 
 use clio_core::Errno;
-use clio_core::target::Op;
+use clio_core::target::{Op, Reply};
 use clio_core::units::{Fid, TargetIndex};
 use clio_targets::conformance::{Client, pattern};
 use clio_targets::{DamageKind, DirOptions, DirTarget};
@@ -312,5 +312,31 @@ fn a_write_that_the_file_system_refuses_leaves_the_object_whole() {
     assert!(target.store().verify(FID).unwrap().is_clean());
     assert_eq!(client.read(FID, 0, 8).unwrap().0, b"whole\0\0\0");
     client.write(FID, 5, b"r").unwrap();
+    assert!(target.store().verify(FID).unwrap().is_clean());
+}
+
+#[test]
+fn the_last_space_of_the_disk_is_left_to_names() {
+    let tmp = tempfile::tempdir().unwrap();
+    {
+        let (_target, client) = open(tmp.path());
+        client.write(FID, 0, &pattern(1, 20_000)).unwrap();
+        client.truncate(FID, 1 << 20).unwrap();
+    }
+    // All that is free is to be kept free.
+    let options = DirOptions { keep_free: Some(u64::MAX), ..DirOptions::default() };
+    let target = Arc::new(DirTarget::open(tmp.path(), &options).unwrap());
+    let client = Client::connect(target.clone());
+    assert!(matches!(client.call(Op::StatFs), Ok(Reply::StatFs { free: 0, total: 1.., .. })));
+    let full = |offset, len| {
+        let e = client.write(FID, offset, &pattern(2, len)).unwrap_err();
+        assert!(e.errno() == Errno::ENOSPC && e.detail().contains("kept for names"), "{e}");
+    };
+    full(1 << 20, 10);
+    full((1 << 20) - 5, 10);
+    full(500_000, 4096);
+    client.write(FID, 100, &pattern(3, 10_000)).unwrap();
+    assert_eq!(client.read(FID, 100, 10_000).unwrap().0, pattern(3, 10_000), "written over what has its space");
+    client.truncate(FID, 10).unwrap();
     assert!(target.store().verify(FID).unwrap().is_clean());
 }

@@ -336,3 +336,31 @@ fn a_full_disk_under_a_folder() {
     assert!(content(&client, "/f") == pattern(2, 0, 1 << 20));
     assert!(client.check(false).expect("check").is_clean());
 }
+
+/// Names and data on one small disk: when data has filled it, names can still be made, and removed, by the client that met
+/// the full disk and by the next.
+#[test]
+fn a_full_disk_under_a_whole_store() {
+    let Some(disk) = Disk::new() else {
+        eprintln!("left out: no right to mount a small file system");
+        return;
+    };
+    let uri = format!("dir:{}", disk.0.path().join("store").display());
+    let client = Client::open(&uri).expect("open");
+    let file = client.create("/f").expect("create");
+    let full = (0..64).any(|n| file.write_all_at(&[1; 1 << 20], n << 20).and_then(|()| file.sync_all()).is_err());
+    assert!(full, "8 MiB are not enough for 64");
+    forget(&client);
+    for n in 0..50 {
+        client.mkdir(format!("/d{n}")).expect("names have room");
+    }
+    client.sync().expect("sync");
+    client.remove_file("/f").expect("remove");
+    file.close().expect("close");
+    drop(client);
+    let client = Client::open(&uri).expect("open again");
+    let again = client.create("/g").expect("create");
+    again.write_all_at(&[2; 4 << 20], 0).expect("write");
+    again.sync_all().expect("there is room again");
+    assert!(client.check(false).expect("check").is_clean());
+}

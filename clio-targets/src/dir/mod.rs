@@ -7,6 +7,7 @@ mod layout;
 mod object;
 mod open;
 mod recover;
+mod room;
 mod side;
 mod state;
 mod store;
@@ -49,6 +50,9 @@ pub struct DirOptions {
     pub threads: usize,
     /// Requests that may wait for a thread; more are refused with `EAGAIN`.
     pub queue: usize,
+    /// Bytes of the disk that data leaves free, so that names on the same disk can still be made and removed when it is
+    /// full; `None`: a 32nd of the disk, 16 MiB at most.
+    pub keep_free: Option<u64>,
     /// Locks and grants.
     pub service: ServiceConfig,
 }
@@ -57,7 +61,8 @@ impl Default for DirOptions {
     fn default() -> Self {
         let (open_objects, threads, queue) = (96, 2, 4096);
         let service = ServiceConfig::default();
-        Self { index: TargetIndex(0), uuid: None, create: false, open_objects, threads, queue, service }
+        let (uuid, create, keep_free) = (None, false, None);
+        Self { index: TargetIndex(0), uuid, create, open_objects, threads, queue, keep_free, service }
     }
 }
 
@@ -85,6 +90,7 @@ pub struct DirStore {
     /// Objects at the time of the first count less those made before it, and objects made less those destroyed.
     base: OnceLock<u64>,
     made: AtomicU64,
+    keep_free: Option<u64>,
     /// The folder is in memory: no read waits for a disk.
     in_memory: bool,
     /// Keeps other processes out. Last, so that the objects are closed before.
@@ -102,6 +108,7 @@ impl DirStore {
             intent: Intent::open(state).map_err(at)?,
             base: OnceLock::new(),
             made: AtomicU64::new(0),
+            keep_free: options.keep_free,
             in_memory: sys::is_memory(lock.as_fd()).map_err(at)?,
             lock,
         })

@@ -8,7 +8,7 @@ use crate::{bulk, sys};
 use clio_core::attr::Attr;
 use clio_core::memory::MemRef;
 use clio_core::target::BulkSegment;
-use clio_core::units::{BLOCK_SIZE, Fid};
+use clio_core::units::{BLOCK_SIZE, Extent, Fid};
 use clio_core::{Errno, Error, Result};
 use std::fs::File;
 use std::io;
@@ -168,6 +168,12 @@ impl OpenObject {
             return Err(Error::new(Errno::ENXIO, "seek", "nothing at or after this offset").on(self.fid));
         }
         sys::seek(self.data.as_fd(), offset, hole).map_err(self.io("seek"))
+    }
+
+    /// Whether the disk has given space for all of `range`.
+    pub(super) fn has_space(&self, range: Extent) -> bool {
+        range.end <= self.attr.size
+            && sys::seek(self.data.as_fd(), range.start, true).is_ok_and(|hole| hole >= range.end)
     }
 
     /// Judges the blocks of `entries` against the data, and reports those that don't fit: offset and what is wrong.

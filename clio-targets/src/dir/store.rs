@@ -3,16 +3,15 @@
 use super::object::OpenObject;
 use super::table::Slot;
 use super::{DirStore, layout};
+use crate::bulk;
 use crate::store::{Filled, ObjectStore, Space};
 use crate::sums::BulkSums;
-use crate::{bulk, sys};
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::atomic::Ordering;
 use clio_core::target::BulkSegment;
 use clio_core::units::{Extent, Fid};
 use clio_core::{Errno, Error, Result};
 use std::fs::File;
-use std::os::fd::AsFd;
 
 impl ObjectStore for DirStore {
     fn create(&self, fid: Fid) -> Result<()> {
@@ -74,6 +73,7 @@ impl ObjectStore for DirStore {
 
     fn write(&self, fid: Fid, bulk: &[BulkSegment], sums: Option<&BulkSums>, mtime: u64, sync: bool) -> Result<Attr> {
         let attr = self.with_made(fid, |object| {
+            self.check_room(object, bulk).map_err(|e| e.on(fid))?;
             object.write(bulk, sums, mtime)?;
             object.attr()
         })?;
@@ -148,7 +148,7 @@ impl ObjectStore for DirStore {
     }
 
     fn space(&self) -> Result<Space> {
-        sys::space(self.lock.as_fd()).map_err(|e| Error::from_io("statfs", e).at(self.root.display().to_string()))
+        self.room()
     }
 
     /// Lists the folder the first time, and counts from there.
