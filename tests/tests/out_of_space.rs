@@ -348,9 +348,16 @@ fn a_full_disk_under_a_whole_store() {
     let uri = format!("dir:{}", disk.0.path().join("store").display());
     let client = Client::open(&uri).expect("open");
     let file = client.create("/f").expect("create");
-    let full = (0..64).any(|n| file.write_all_at(&[1; 1 << 20], n << 20).and_then(|()| file.sync_all()).is_err());
-    assert!(full, "8 MiB are not enough for 64");
-    forget(&client);
+    let full = |piece: usize| {
+        let end = file.metadata().expect("stat").len();
+        let data = vec![1; piece];
+        (0..(64 << 20) / piece as u64)
+            .any(|n| file.write_all_at(&data, end + n * piece as u64).and_then(|()| file.sync_all()).is_err())
+    };
+    for piece in [1 << 20, 64 << 10, 4 << 10] {
+        assert!(full(piece), "8 MiB are not enough for 64");
+        forget(&client);
+    }
     for n in 0..50 {
         client.mkdir(format!("/d{n}")).expect("names have room");
     }
