@@ -8,3 +8,20 @@ pub mod client;
 pub mod server;
 mod socket;
 pub mod wire;
+
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz {
+    //! What the daemon makes of messages, for fuzz targets.
+    use clio_arena::Mapping;
+    use clio_core::Result;
+    use clio_core::target::Op;
+
+    /// What a target is asked when a client, whose arena this is, asks for `op`.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub fn target_op(op: crate::wire::WireOp, arena: &Mapping) -> Result<Op> {
+        crate::wire::op_from_wire(op, |segments| crate::server::find_bulk(arena, &segments))
+    }
+}

@@ -12,7 +12,7 @@ const MAX_BULK_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// `EINVAL` for places outside of it, segments that are empty, out of order, too many or too long; `EFBIG` beyond 2^64.
-pub(super) fn find(arena: &Mapping, segments: &[WireSegment]) -> Result<Bulk> {
+pub(crate) fn find(arena: &Mapping, segments: &[WireSegment]) -> Result<Bulk> {
     let refused = |why| Error::new(Errno::EINVAL, "bulk", why);
     if segments.len() > MAX_SEGMENTS {
         return Err(refused("too many segments"));

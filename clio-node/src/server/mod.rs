@@ -13,6 +13,9 @@ mod outbox;
 mod session;
 mod workers;
 
+#[cfg(feature = "fuzz")]
+pub(crate) use bulk::find as find_bulk;
+
 use crate::socket::{Buffer, Listener, Socket};
 use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Salt, Status, Welcome, WireError};
 use clio_arena::{CHUNK_BYTES, Mapping};

@@ -4,9 +4,9 @@
 //! valid, encodes to what it was, and can be used without a panic; what is refused is refused with a documented errno
 //! and a reason. A broken law is a panic. The inputs that a target starts from are in [`seeds`](seeds()).
 //!
-//! Requests to a target are no bytes yet, since no process sends them: [`rpc_messages`] makes them from its input and
-//! checks what the target does with them. The staging record, which a client will share with the daemon, has its
-//! final form already.
+//! [`rpc_messages`] makes requests from its input and checks what a target does with them; [`wire_messages`] is about the
+//! bytes in which they reach a daemon. The staging record, which a client will share with the daemon, has its final form
+//! already.
 
 mod configuration;
 mod layouts;
@@ -19,6 +19,7 @@ mod seeds;
 mod staging_records;
 mod store_headers;
 mod store_uris;
+mod wire_messages;
 
 pub use configuration::configuration;
 pub use layouts::layouts;
@@ -30,6 +31,7 @@ pub use seeds::{Seed, seeds};
 pub use staging_records::staging_records;
 pub use store_headers::store_headers;
 pub use store_uris::store_uris;
+pub use wire_messages::wire_messages;
 
 use clio_core::{Errno, Error};
 
@@ -65,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "staging_records", run: staging_records },
     Target { name: "store_headers", run: store_headers },
     Target { name: "store_uris", run: store_uris },
+    Target { name: "wire_messages", run: wire_messages },
 ];
 
 /// The laws of a refusal: its errno is one of those `documented`, and it says why.

@@ -1,5 +1,6 @@
 //! The inputs that fuzzing starts from, made by the code whose output they are.
 
+mod messages;
 mod records;
 mod scripts;
 mod texts;
@@ -44,7 +45,7 @@ pub fn seeds() -> Vec<Seed> {
     [layouts(), records::namespace_records(), records::staging_records(), records::store_headers()]
         .into_iter()
         .chain([scripts::namespace_paths(), scripts::path_rules(), scripts::rpc_messages()])
-        .chain([texts::configuration(), texts::store_uris()])
+        .chain([texts::configuration(), texts::store_uris(), messages::wire_messages()])
         .flatten()
         .collect()
 }
