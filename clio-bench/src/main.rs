@@ -26,6 +26,7 @@ const GROUPS: &[Group] = &[
     ("memory", rows::memory::run),
     ("names", rows::names::run),
     ("allocs", rows::allocs::run),
+    ("node", rows::node::run),
 ];
 
 fn main() -> Result<()> {

@@ -6,6 +6,7 @@ pub mod locks;
 pub mod memory;
 pub mod miss;
 pub mod names;
+pub mod node;
 pub mod stripes;
 pub mod write;
 
