@@ -340,3 +340,17 @@ fn the_last_space_of_the_disk_is_left_to_names() {
     client.truncate(FID, 10).unwrap();
     assert!(target.store().verify(FID).unwrap().is_clean());
 }
+
+#[test]
+fn targets_on_one_disk_share_its_space() {
+    let space = |sharers| {
+        let tmp = tempfile::tempdir().unwrap();
+        let options = DirOptions { create: true, sharers, ..DirOptions::default() };
+        let client = Client::connect(Arc::new(DirTarget::open(tmp.path(), &options).unwrap()));
+        match client.call(Op::StatFs) {
+            Ok(Reply::StatFs { total, .. }) => total,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(space(4), space(1) / 4);
+}

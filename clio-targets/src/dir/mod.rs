@@ -53,6 +53,8 @@ pub struct DirOptions {
     /// Bytes of the disk that data leaves free, so that names on the same disk can still be made and removed when it is
     /// full; `None`: a 32nd of the disk, 16 MiB at most.
     pub keep_free: Option<u64>,
+    /// Targets of the store on this disk, this one among them: each has its part of the disk's space.
+    pub sharers: u64,
     /// Locks and grants.
     pub service: ServiceConfig,
 }
@@ -62,7 +64,7 @@ impl Default for DirOptions {
         let (open_objects, threads, queue) = (96, 2, 4096);
         let service = ServiceConfig::default();
         let (uuid, create, keep_free) = (None, false, None);
-        Self { index: TargetIndex(0), uuid, create, open_objects, threads, queue, keep_free, service }
+        Self { index: TargetIndex(0), uuid, create, open_objects, threads, queue, keep_free, sharers: 1, service }
     }
 }
 
@@ -91,6 +93,7 @@ pub struct DirStore {
     base: OnceLock<u64>,
     made: AtomicU64,
     keep_free: Option<u64>,
+    sharers: u64,
     /// The folder is in memory: no read waits for a disk.
     in_memory: bool,
     /// Keeps other processes out. Last, so that the objects are closed before.
@@ -109,6 +112,7 @@ impl DirStore {
             base: OnceLock::new(),
             made: AtomicU64::new(0),
             keep_free: options.keep_free,
+            sharers: options.sharers.max(1),
             in_memory: sys::is_memory(lock.as_fd()).map_err(at)?,
             lock,
         })

@@ -15,11 +15,17 @@ const MAX_KEPT_BYTES: u64 = 16 << 20;
 const KEPT_PART: u64 = 32;
 
 impl DirStore {
-    /// Space for data: without what is kept free.
+    /// This target's part of the disk's space for data.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn room(&self) -> Result<Space> {
+    pub(super) fn part_of_room(&self) -> Result<Space> {
+        let Space { total, free } = self.room()?;
+        Ok(Space { total: total / self.sharers, free: free / self.sharers })
+    }
+
+    /// The disk's space for data: without what is kept free.
+    fn room(&self) -> Result<Space> {
         let space = sys::space(self.lock.as_fd());
         let space = space.map_err(|e| Error::from_io("statfs", e).at(self.root.display().to_string()))?;
         let kept = self.keep_free.unwrap_or((space.total / KEPT_PART).min(MAX_KEPT_BYTES));

@@ -148,7 +148,7 @@ impl ObjectStore for DirStore {
     }
 
     fn space(&self) -> Result<Space> {
-        self.room()
+        self.part_of_room()
     }
 
     /// Lists the folder the first time, and counts from there.

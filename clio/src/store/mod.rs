@@ -19,6 +19,7 @@ use clio_namespace::{Doomed, Names, Namespace, NewNode};
 use clio_node::client::{NodeNames, NodeTarget};
 use clio_targets::{DirOptions, DirTarget, MemOptions, MemTarget, ServiceConfig};
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -116,9 +117,12 @@ impl Store {
             check_targets(h.targets, n)?;
         }
         let count = header.as_ref().map_or(targets.unwrap_or(1), |h| h.targets);
+        let disks: Vec<u64> = (0..count).map(|i| disk_of(&target_path(path, i))).collect();
         let open = |i: u16| {
+            let disk = disks[usize::from(i)];
             let options = DirOptions {
                 index: TargetIndex(i),
+                sharers: disks.iter().filter(|d| **d == disk).count() as u64,
                 create: header.is_none(),
                 service: service(config),
                 ..DirOptions::default()
@@ -345,6 +349,11 @@ fn service(config: &Config) -> ServiceConfig {
 
 fn root() -> NewNode<'static> {
     NewNode::new(ROOT_MODE, crate::owner::uid(), crate::owner::gid())
+}
+
+/// The file system that `path` is on, or will be.
+fn disk_of(path: &Path) -> u64 {
+    path.ancestors().find_map(|p| fs::metadata(p).ok()).map_or(0, |meta| meta.dev())
 }
 
 fn target_path(path: &Path, i: u16) -> PathBuf {
