@@ -105,6 +105,11 @@ impl Site {
         let found = ObjectRef::new(self, winner);
         if let Some(loser) = loser {
             self.destroy_quietly(env, &loser);
+            // It was idle when it was seen: until it was counted, it could be destroyed.
+            if found.is_dying() {
+                drop(found);
+                return self.find(env, fid, device, conf);
+            }
         }
         Ok(found)
     }
