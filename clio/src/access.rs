@@ -2,11 +2,10 @@
 
 use crate::store::Store;
 use clio_core::units::Fid;
-use clio_namespace::OpCtx;
 
 /// A file was read whose data was last changed at `changed`, nanoseconds since 1970: dates that, if it is worth it.
 pub(crate) fn note(store: &Store, fid: Fid, changed: u64) {
-    let ctx = OpCtx::at(clio_core::clock::now_ns());
+    let ctx = crate::store::now();
     if let Err(e) = store.names().note_read(&ctx, fid, changed) {
         // The read itself went well.
         tracing::debug!(target: "clio::names", %fid, error = %e, "a read could not be dated");

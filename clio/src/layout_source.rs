@@ -5,7 +5,6 @@ use clio_core::units::{Extent, Fid};
 use clio_core::{Errno, Error, Result};
 use clio_lov::LayoutSource;
 use clio_lov::layout::FileLayout;
-use clio_namespace::OpCtx;
 use std::sync::{Arc, Weak};
 
 /// Layouts are kept in the namespace, where a change takes place only if no other came first.
@@ -32,7 +31,7 @@ impl LayoutSource for StoreLayouts {
                 return Ok(encoded.into());
             }
             let wanted = layout.encode();
-            let ctx = OpCtx::at(clio_core::clock::now_ns());
+            let ctx = crate::store::now();
             let now = store.names().replace_layout(&ctx, fid, &encoded, &wanted)?;
             if now == wanted {
                 return Ok(wanted.into());

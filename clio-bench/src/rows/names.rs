@@ -4,7 +4,9 @@ use super::client_in;
 use crate::measure::{Figure, Report, time};
 use crate::places;
 use anyhow::Result;
+use clio::Client;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 pub fn run(report: &mut Report) -> Result<()> {
@@ -14,28 +16,8 @@ pub fn run(report: &mut Report) -> Result<()> {
         client.mkdir("/d")?;
         let plain = dir.path().join("plain");
         fs::create_dir(&plain)?;
-        let ours = || {
-            time(|| {
-                for n in 0..files {
-                    drop(client.create(format!("/d/f{n}"))?);
-                }
-                for n in 0..files {
-                    client.remove_file(format!("/d/f{n}"))?;
-                }
-                Ok(())
-            })
-        };
-        report.pair(Figure::ops("create and unlink, empty files", rival, goal, files), ours, || {
-            time(|| {
-                for n in 0..files {
-                    drop(fs::File::create(plain.join(format!("f{n}")))?);
-                }
-                for n in 0..files {
-                    fs::remove_file(plain.join(format!("f{n}")))?;
-                }
-                Ok(())
-            })
-        })?;
+        let figure = Figure::ops("create and unlink, empty files", rival, goal, files);
+        report.pair(figure, || churn(&client, "/d", files), || churn_plain(&plain, files))?;
         drop(client.create("/d/one")?);
         fs::write(plain.join("one"), b"")?;
         let ours = || repeat(files, || client.open_file("/d/one").map(drop));
@@ -50,8 +32,34 @@ pub fn run(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// Time of making and removing `files` empty files in the folder `dir` of a store.
+pub(super) fn churn(client: &Client, dir: &str, files: u64) -> Result<Duration> {
+    time(|| {
+        for n in 0..files {
+            drop(client.create(format!("{dir}/f{n}"))?);
+        }
+        for n in 0..files {
+            client.remove_file(format!("{dir}/f{n}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// The same in the folder `dir` of the file system.
+pub(super) fn churn_plain(dir: &Path, files: u64) -> Result<Duration> {
+    time(|| {
+        for n in 0..files {
+            drop(fs::File::create(dir.join(format!("f{n}")))?);
+        }
+        for n in 0..files {
+            fs::remove_file(dir.join(format!("f{n}")))?;
+        }
+        Ok(())
+    })
+}
+
 /// Time of doing `step` so many times.
-fn repeat<E>(times: u64, mut step: impl FnMut() -> Result<(), E>) -> Result<Duration>
+pub(super) fn repeat<E>(times: u64, mut step: impl FnMut() -> Result<(), E>) -> Result<Duration>
 where
     anyhow::Error: From<E>,
 {

@@ -1,6 +1,7 @@
 //! A store that a daemon serves, against the same one in the process, and against the file system. The daemon is a thread
 //! of this process: what separates it from its clients, sockets and shared memory, is the same.
 
+use super::names::{churn, churn_plain, repeat};
 use super::{LARGE, SMALL, client_in, fresh};
 use crate::measure::{Figure, Report, time};
 use crate::places;
@@ -86,34 +87,13 @@ fn names(report: &mut Report) -> Result<()> {
         let client = served.client()?;
         let plain = dir.path().join("plain");
         fs::create_dir(&plain)?;
-        let ours = || {
-            time(|| {
-                for n in 0..files {
-                    drop(client.create(format!("/f{n}"))?);
-                }
-                for n in 0..files {
-                    client.remove_file(format!("/f{n}"))?;
-                }
-                Ok(())
-            })
-        };
         let figure = Figure::ops("node: create and unlink, empty files", rival, goal, files).note(NOTE);
-        report.pair(figure, ours, || {
-            time(|| {
-                for n in 0..files {
-                    drop(fs::File::create(plain.join(format!("f{n}")))?);
-                }
-                for n in 0..files {
-                    fs::remove_file(plain.join(format!("f{n}")))?;
-                }
-                Ok(())
-            })
-        })?;
+        report.pair(figure, || churn(client, "", files), || churn_plain(&plain, files))?;
         drop(client.create("/one")?);
         fs::write(plain.join("one"), b"")?;
-        let ours = || time(|| Ok((0..files).try_for_each(|_| client.metadata("/one").map(drop))?));
+        let ours = || repeat(files, || client.metadata("/one").map(drop));
         report.pair(Figure::ops("node: stat", rival, None, files).note(NOTE), ours, || {
-            time(|| Ok((0..files).try_for_each(|_| fs::metadata(plain.join("one")).map(drop))?))
+            repeat(files, || fs::metadata(plain.join("one")).map(drop))
         })?;
     }
     Ok(())

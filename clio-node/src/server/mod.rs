@@ -166,9 +166,7 @@ impl Server {
 
     fn tick(&self) {
         let served = self.shared.served.clone();
-        if let Some(workers) = &*self.shared.workers.lock() {
-            workers.push(Box::new(move || served.tick()));
-        }
+        self.shared.work(move || served.tick());
     }
 
     fn accept(&mut self) {
@@ -256,6 +254,13 @@ impl Shared {
         self.is_stopping.store(true, Ordering::Release);
         // It can only be full, which wakes as well.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+    }
+
+    /// Has a worker do `job`, which may block.
+    fn work(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(workers) = &*self.workers.lock() {
+            workers.push(Box::new(job));
+        }
     }
 
     fn status(&self) -> Status {

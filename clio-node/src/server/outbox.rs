@@ -3,7 +3,7 @@
 use super::session::MAX_OPEN;
 use super::{Shared, failed};
 use crate::socket::Socket;
-use crate::wire::{self, FromDaemon};
+use crate::wire::{self, Answer, FromDaemon, WireError};
 use clio_core::lockrank::{LockRank, RankedGuard, RankedMutex};
 use clio_core::{Errno, Error, Result};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -63,6 +63,11 @@ impl Outbox {
             // The thread that waits for packets sees an end, and does the rest.
             self.socket.stop_receiving();
         }
+    }
+
+    /// Answers request `id`.
+    pub(super) fn reply(&self, id: u64, result: Result<Answer>) {
+        self.send(&FromDaemon::Reply { id, result: result.map_err(|e| WireError::from(&e)) });
     }
 
     /// Sends what waits, as far as there is room.

@@ -6,7 +6,7 @@ use super::callbacks::{Callbacks, Glimpses};
 use super::names::{self, OpenFiles};
 use super::outbox::Outbox;
 use crate::socket::{Buffer, Socket};
-use crate::wire::{self, Answer, FromClient, FromDaemon, NamesOp, Request, WireError, WireOp, op_from_wire};
+use crate::wire::{self, Answer, FromClient, NamesOp, Request, WireOp, op_from_wire};
 use clio_arena::Mapping;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::{Op, Target};
@@ -97,17 +97,17 @@ impl Session {
         match request {
             Request::Connect(target) => {
                 let result = self.connect(target);
-                self.reply(id, result);
+                self.outbox.reply(id, result);
                 Ok(true)
             }
             Request::Target { target, client, op } => self.begin_op(id, target, client, op, arena),
             Request::Status => {
-                self.reply(id, Ok(Answer::Status(self.shared.status())));
+                self.outbox.reply(id, Ok(Answer::Status(self.shared.status())));
                 Ok(true)
             }
             Request::Shutdown => {
                 tracing::info!(target: "clio::node", pid = self.peer.pid.as_raw_nonzero().get(), "told to end");
-                self.reply(id, Ok(Answer::Stopping));
+                self.outbox.reply(id, Ok(Answer::Stopping));
                 self.shared.stop();
                 Ok(true)
             }
@@ -117,10 +117,6 @@ impl Session {
                 Ok(listen)
             }
         }
-    }
-
-    fn reply(&self, id: u64, result: Result<Answer>) {
-        self.outbox.send(&FromDaemon::Reply { id, result: result.map_err(|e| WireError::from(&e)) });
     }
 
     fn target(&self, index: u16) -> Result<&Arc<dyn Target>> {
@@ -146,7 +142,7 @@ impl Session {
         let (target, op) = match op {
             Ok(both) => both,
             Err(e) => {
-                self.reply(id, Err(e));
+                self.outbox.reply(id, Err(e));
                 return Ok(true);
             }
         };
@@ -156,18 +152,10 @@ impl Session {
             Op::Cancel(_) | Op::ReturnGrant { .. } | Op::Disconnect => Open::Light,
             _ => Open::Counted(self.outbox.clone()),
         };
-        let listen = match &open {
-            Open::Counted(outbox) => outbox.begin()?,
-            Open::Enqueue(count) => {
-                count.fetch_add(1, Ordering::Relaxed);
-                true
-            }
-            Open::Light => true,
-        };
+        let listen = open.begin()?;
         let (outbox, arena, salt) = (self.outbox.clone(), arena.clone(), self.shared.salt);
         let done = move |result: Result<clio_core::target::Reply>| {
-            let result = result.map(|reply| Answer::Target(salt.reply(reply.into()))).map_err(|e| WireError::from(&e));
-            outbox.send(&FromDaemon::Reply { id, result });
+            outbox.reply(id, result.map(|reply| Answer::Target(salt.reply(reply.into()))));
             open.end();
             // What the request's bulk data lies in.
             drop(arena);
@@ -196,13 +184,10 @@ impl Session {
         let (outbox, files, served) = (self.outbox.clone(), self.files.clone(), self.shared.served.clone());
         let owner = (self.peer.uid.as_raw(), self.peer.gid.as_raw());
         let job = move || {
-            let result = names::run(served.as_ref(), &files, owner, op).map(Answer::Names);
-            outbox.send(&FromDaemon::Reply { id, result: result.map_err(|e| WireError::from(&e)) });
+            outbox.reply(id, names::run(served.as_ref(), &files, owner, op).map(Answer::Names));
             outbox.end();
         };
-        if let Some(workers) = &*self.shared.workers.lock() {
-            workers.push(Box::new(job));
-        }
+        self.shared.work(job);
     }
 
     /// Releases all that the client holds.
@@ -222,9 +207,7 @@ impl Session {
             }
         }
         let (files, served) = (self.files.clone(), self.shared.served.clone());
-        if let Some(workers) = &*self.shared.workers.lock() {
-            workers.push(Box::new(move || files.close_all(served.as_ref())));
-        }
+        self.shared.work(move || files.close_all(served.as_ref()));
     }
 }
 
@@ -236,12 +219,20 @@ enum Open {
 }
 
 impl Open {
+    /// Counts it. False if no more requests are to be taken for now.
+    fn begin(&self) -> Result<bool> {
+        match self {
+            Open::Counted(outbox) => return outbox.begin(),
+            Open::Enqueue(count) => drop(count.fetch_add(1, Ordering::Relaxed)),
+            Open::Light => {}
+        }
+        Ok(true)
+    }
+
     fn end(self) {
         match self {
             Open::Counted(outbox) => outbox.end(),
-            Open::Enqueue(count) => {
-                count.fetch_sub(1, Ordering::Relaxed);
-            }
+            Open::Enqueue(count) => drop(count.fetch_sub(1, Ordering::Relaxed)),
             Open::Light => {}
         }
     }

@@ -5,7 +5,7 @@ use crate::metadata::Metadata;
 use clio_core::Result;
 use clio_core::env::{Env, EnvTags};
 use clio_core::units::Fid;
-use clio_namespace::{Inode, Kind, OpCtx, SetAttr, XattrMode};
+use clio_namespace::{Inode, Kind, SetAttr, XattrMode};
 use std::path::Path;
 
 impl Client {
@@ -80,7 +80,7 @@ impl Client {
 
     fn set_attributes(&self, path: impl AsRef<Path>, set: &SetAttr) -> Result<()> {
         let inode = self.names().resolve(path.as_ref().into(), true)?;
-        self.names().setattr(&OpCtx::at(clio_core::clock::now_ns()), inode.fid, set).map(drop)
+        self.names().setattr(&crate::store::now(), inode.fid, set).map(drop)
     }
 
     /// Sets an extended attribute.
@@ -89,7 +89,7 @@ impl Client {
     /// `EEXIST`, `ENODATA` by mode; `ENOSPC` for too much.
     pub fn set_xattr(&self, path: impl AsRef<Path>, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let inode = self.names().resolve(path.as_ref().into(), true)?;
-        self.names().set_xattr(&OpCtx::at(clio_core::clock::now_ns()), inode.fid, name, value, mode)
+        self.names().set_xattr(&crate::store::now(), inode.fid, name, value, mode)
     }
 
     /// The value of an extended attribute.
@@ -114,6 +114,6 @@ impl Client {
     /// `ENODATA` if there is none.
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<()> {
         let fid = self.names().resolve(path.as_ref().into(), true)?.fid;
-        self.names().remove_xattr(&OpCtx::at(clio_core::clock::now_ns()), fid, name)
+        self.names().remove_xattr(&crate::store::now(), fid, name)
     }
 }

@@ -4,7 +4,7 @@ use super::{Client, new_node};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{FileLayout, Layout};
-use clio_namespace::{IfExists, Inode, Kind, NewNode, OpCtx};
+use clio_namespace::{IfExists, Inode, Kind, NewNode};
 use std::path::Path;
 
 impl Client {
@@ -41,7 +41,7 @@ impl Client {
     pub fn set_layout(&self, path: impl AsRef<Path>, layout: &Layout) -> Result<()> {
         let path = path.as_ref();
         let encoded = self.check_layout(layout).map_err(|e| e.at(path.display().to_string()))?;
-        let ctx = OpCtx::at(clio_core::clock::now_ns());
+        let ctx = crate::store::now();
         match self.names().resolve(path.into(), true) {
             Ok(inode) if inode.kind == Kind::Dir => self.names().set_layout(&ctx, inode.fid, &encoded),
             _ => {
@@ -57,7 +57,7 @@ impl Client {
         if inode.layout.is_empty() {
             // Two clients may do this at once: the first one's counts.
             let layout = FileLayout::new(&self.inner.config.layout_for(path))?.encode();
-            let ctx = OpCtx::at(clio_core::clock::now_ns());
+            let ctx = crate::store::now();
             inode.layout = self.names().replace_layout(&ctx, inode.fid, &[], &layout)?;
         }
         Ok(inode)

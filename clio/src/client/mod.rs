@@ -13,7 +13,7 @@ use crate::uri::StoreUri;
 use clio_core::object::{Device, ObjectConf, ObjectRef};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
-use clio_namespace::{IfExists, Inode, Kind, Names, NewNode, OpCtx, Removed};
+use clio_namespace::{IfExists, Inode, Kind, Names, NewNode, Removed};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl Client {
                 let layout = options.layout.as_ref().map(|l| self.check_layout(l)).transpose()?;
                 let new = NewNode { layout: layout.as_deref(), ..new_node(options.mode) };
                 let if_exists = if options.create_new { IfExists::Fail } else { IfExists::Open };
-                names.create(&OpCtx::at(clio_core::clock::now_ns()), path.into(), &new, if_exists)?
+                names.create(&crate::store::now(), path.into(), &new, if_exists)?
             }
         };
         if inode.kind == Kind::Dir {

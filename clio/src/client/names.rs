@@ -3,7 +3,7 @@
 use super::{Client, new_node};
 use crate::metadata::DirEntry;
 use clio_core::{Errno, Error, Result};
-use clio_namespace::{Kind, OpCtx, RenameMode};
+use clio_namespace::{Kind, RenameMode};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ impl Client {
     /// # Errors
     /// `EEXIST`, `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ENOSPC`.
     pub fn mkdir(&self, path: impl AsRef<Path>) -> Result<()> {
-        let ctx = OpCtx::at(clio_core::clock::now_ns());
+        let ctx = crate::store::now();
         self.names().mkdir(&ctx, path.as_ref().into(), &new_node(0o777)).map(drop)
     }
 
@@ -66,7 +66,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `EISDIR`, `ENOTDIR`.
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let removed = self.names().unlink(&OpCtx::at(clio_core::clock::now_ns()), path.as_ref().into())?;
+        let removed = self.names().unlink(&crate::store::now(), path.as_ref().into())?;
         self.inner.removed(Some(removed));
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EBUSY` for the root.
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.names().rmdir(&OpCtx::at(clio_core::clock::now_ns()), path.as_ref().into()).map(drop)
+        self.names().rmdir(&crate::store::now(), path.as_ref().into()).map(drop)
     }
 
     /// Removes a directory and all that is below it.
@@ -108,7 +108,7 @@ impl Client {
     /// # Errors
     /// As [`Client::rename`]; `EEXIST` for [`RenameMode::NoReplace`].
     pub fn rename_with(&self, from: impl AsRef<Path>, to: impl AsRef<Path>, mode: RenameMode) -> Result<()> {
-        let ctx = OpCtx::at(clio_core::clock::now_ns());
+        let ctx = crate::store::now();
         let removed = self.names().rename(&ctx, from.as_ref().into(), to.as_ref().into(), mode)?;
         self.inner.removed(removed);
         Ok(())
@@ -119,7 +119,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `EEXIST`, `EPERM` for a directory, `EMLINK`.
     pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
-        let ctx = OpCtx::at(clio_core::clock::now_ns());
+        let ctx = crate::store::now();
         self.names().link(&ctx, original.as_ref().into(), false, link.as_ref().into()).map(drop)
     }
 
@@ -128,7 +128,7 @@ impl Client {
     /// # Errors
     /// `EEXIST`, `ENOENT`, `ENAMETOOLONG`.
     pub fn symlink(&self, target: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
-        let ctx = OpCtx::at(clio_core::clock::now_ns());
+        let ctx = crate::store::now();
         let target = target.as_ref().as_os_str().as_bytes();
         self.names().symlink(&ctx, target, link.as_ref().into(), &new_node(0o777)).map(drop)
     }

@@ -15,7 +15,7 @@ use clio_core::target::{Completion, Op, Reply, Target};
 use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
-use clio_namespace::{Doomed, Names, Namespace, NewNode};
+use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
 use clio_node::client::{NodeNames, NodeTarget};
 use clio_targets::{DirOptions, DirTarget, MemOptions, MemTarget, ServiceConfig};
 use std::fs::{self, File, TryLockError};
@@ -291,6 +291,11 @@ impl Drop for Store {
             tracing::error!(error = %e, "names could not be made durable at close");
         }
     }
+}
+
+/// An operation on names that is done now.
+pub(crate) fn now() -> OpCtx {
+    OpCtx::at(clio_core::clock::now_ns())
 }
 
 /// Refuses a number of targets that isn't the store's.
