@@ -1,4 +1,5 @@
-//! Where an object's files are: `objects/xx/<fid as 32 hex digits>`, and the same with `.sum` for the side file.
+//! Where an object's files are: `objects/xx/<fid as 32 hex digits>`, and the same with `.sum` for the side file. A second
+//! name of the side file, `made/xx/<fid as 32 hex digits>`, tells that the object was made, should both be lost.
 
 use clio_core::units::Fid;
 use std::path::{Path, PathBuf};
@@ -19,14 +20,33 @@ pub(super) fn folder(root: &Path, n: u64) -> PathBuf {
     root.join("objects").join(format!("{n:02x}"))
 }
 
+/// The folder number `n` of traces below the store's `root`.
+pub(super) fn trace_folder(root: &Path, n: u64) -> PathBuf {
+    root.join("made").join(format!("{n:02x}"))
+}
+
+/// The folder that holds an object's trace. Made with its first.
+pub(super) fn trace_folder_of(root: &Path, fid: Fid) -> PathBuf {
+    trace_folder(root, spread(fid) % FOLDERS)
+}
+
 /// The folder that holds an object's files.
 pub(super) fn folder_of(root: &Path, fid: Fid) -> PathBuf {
     folder(root, spread(fid) % FOLDERS)
 }
 
+fn name(fid: Fid) -> String {
+    format!("{:032x}", u128::from_be_bytes(fid.to_bytes()))
+}
+
 /// An object's data.
 pub(super) fn data(root: &Path, fid: Fid) -> PathBuf {
-    folder_of(root, fid).join(format!("{:032x}", u128::from_be_bytes(fid.to_bytes())))
+    folder_of(root, fid).join(name(fid))
+}
+
+/// What tells that an object was made.
+pub(super) fn trace(root: &Path, fid: Fid) -> PathBuf {
+    trace_folder_of(root, fid).join(name(fid))
 }
 
 /// An object's side file.

@@ -8,6 +8,7 @@ mod object;
 mod open;
 mod recover;
 mod room;
+mod seek;
 mod side;
 mod state;
 mod store;
@@ -126,8 +127,13 @@ impl DirStore {
     /// All objects, in no order. What is made or destroyed meanwhile may or may not be among them. A file that is
     /// none of Clio's is an error `EBADMSG` with its path; the iteration can go on after it.
     pub fn objects(&self) -> impl Iterator<Item = Result<Fid>> + '_ {
-        (0..layout::FOLDERS).flat_map(|n| {
-            let folder = layout::folder(&self.root, n);
+        self.named_in(layout::folder)
+    }
+
+    /// The objects that have a file of their name in one of the folders `folder`.
+    fn named_in(&self, folder: fn(&Path, u64) -> PathBuf) -> impl Iterator<Item = Result<Fid>> + '_ {
+        (0..layout::FOLDERS).flat_map(move |n| {
+            let folder = folder(&self.root, n);
             let fail = |folder: &Path, e| Error::from_io("list", e).at(folder.display().to_string());
             let (entries, error) = match fs::read_dir(&folder) {
                 Ok(entries) => (Some(entries), None),
@@ -174,7 +180,9 @@ impl DirStore {
     pub fn flush(&self) -> Result<()> {
         let fail = |e| Error::from_io("flush", e).at(self.root.display().to_string());
         self.intent.begin_settling();
-        for fid in self.objects().filter_map(Result::ok).filter(|fid| self.intent.suspects(*fid, 0)) {
+        // Of those that a crash took whole, the traces go.
+        let all = self.objects().chain(self.named_in(layout::trace_folder));
+        for fid in all.filter_map(Result::ok).filter(|fid| self.intent.suspects(*fid, 0)) {
             match self.with_read(fid, |_| ()) {
                 Err(e) if !matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO) => return Err(e),
                 _ => {}
@@ -256,8 +264,9 @@ impl DirStore {
             }
             Err(e) => {
                 // Of half an object, nothing stays; if it can't be removed, it is overwritten or reported later.
-                let _ = fs::remove_file(layout::data(&self.root, fid));
-                let _ = fs::remove_file(layout::side(&self.root, fid));
+                for path in [layout::data, layout::side, layout::trace] {
+                    let _ = fs::remove_file(path(&self.root, fid));
+                }
                 Err(e)
             }
         }

@@ -163,13 +163,6 @@ impl OpenObject {
         self.check(block, Sum::of(buf))
     }
 
-    pub(super) fn seek(&self, offset: u64, hole: bool) -> Result<u64> {
-        if offset >= self.attr.size {
-            return Err(Error::new(Errno::ENXIO, "seek", "nothing at or after this offset").on(self.fid));
-        }
-        sys::seek(self.data.as_fd(), offset, hole).map_err(self.io("seek"))
-    }
-
     /// Whether the disk has given space for all of `range`.
     pub(super) fn has_space(&self, range: Extent) -> bool {
         range.end <= self.attr.size

@@ -46,7 +46,7 @@ pub(super) fn open(path: &Path, options: &DirOptions) -> Result<Opened> {
         }
         Err(e) => return Err(fail(path, e)),
     }
-    if !options.create && !path.join("target").exists() {
+    if !options.create && !path.join("target").try_exists().map_err(|e| fail(path, e))? {
         let text = "there is no Clio target in this folder; check the path, or make one with `clio format`";
         return Err(refuse(path, Errno::ENOENT, text));
     }
@@ -100,7 +100,7 @@ fn read_header(path: &Path, file: File, options: &DirOptions) -> Result<StoreHea
 /// next attempt starts anew.
 fn make(path: &Path, options: &DirOptions) -> Result<StoreHeader> {
     let fail = |e| fail(path, e);
-    let ours = ["lock", "objects", "target.new", "state"];
+    let ours = ["lock", "objects", "made", "target.new", "state"];
     for entry in fs::read_dir(path).map_err(fail)? {
         let name = entry.map_err(fail)?.file_name();
         if !ours.iter().any(|o| name == *o) {
@@ -109,7 +109,12 @@ fn make(path: &Path, options: &DirOptions) -> Result<StoreHeader> {
         }
     }
     for n in 0..layout::FOLDERS {
-        fs::create_dir_all(layout::folder(path, n)).map_err(fail)?;
+        let folder = layout::folder(path, n);
+        fs::create_dir_all(&folder).map_err(fail)?;
+        if fs::read_dir(&folder).map_err(fail)?.next().is_some() {
+            let text = "the folder holds objects, but its header, the file 'target', is gone; restore that from a copy";
+            return Err(refuse(path, Errno::EBADMSG, text));
+        }
     }
     File::open(path.join("objects")).and_then(|d| d.sync_all()).map_err(fail)?;
     let header = StoreHeader { uuid: options.uuid.map_or_else(new_uuid, Ok).map_err(fail)?, index: options.index };

@@ -76,12 +76,18 @@ pub(super) fn open(root: &Path, fid: Fid, intent: &Intent) -> Result<Option<Open
 }
 
 /// There is no data file. Nor is there an object, unless a checksum file says that there was one, whole: half of a new
-/// one, or of one that is being removed, says nothing of the kind.
+/// one, or of one that is being removed, says nothing of the kind. If that is missing too, a trace tells whether there
+/// was an object.
 ///
 /// # Errors
 /// `EBADMSG` if the data has been lost.
 fn without_data(root: &Path, fid: Fid, intent: &Intent) -> Result<()> {
-    let Ok(file) = read_write().open(layout::side(root, fid)) else { return Ok(()) };
+    let fail = |e| Error::from_io("open", e).on(fid);
+    let file = match read_write().open(layout::side(root, fid)) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return without_both(root, fid, intent),
+        Err(e) => return Err(fail(e)),
+    };
     let bytes = SideFile::new(file).read_header().map_err(|e| Error::from_io("open", e).on(fid))?;
     match SideHeader::decode(&bytes) {
         Ok(h) if h.fid == fid && !h.dirty && h.attr.size > 0 && !intent.suspects(fid, h.epoch) => {
@@ -89,6 +95,49 @@ fn without_data(root: &Path, fid: Fid, intent: &Intent) -> Result<()> {
             Err(Error::new(Errno::EBADMSG, "open", text).on(fid))
         }
         _ => Ok(()),
+    }
+}
+
+/// Neither data nor checksums are there. If the object was made, both have been lost, unless the machine went down before
+/// they reached the disk.
+///
+/// # Errors
+/// `EBADMSG` if they have been lost.
+fn without_both(root: &Path, fid: Fid, intent: &Intent) -> Result<()> {
+    let fail = |e| Error::from_io("open", e).on(fid);
+    let trace = layout::trace(root, fid);
+    let file = match File::open(&trace) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(fail(e)),
+    };
+    let header = SideHeader::decode(&SideFile::new(file).read_header().map_err(fail)?);
+    let epoch = header.map_or(0, |h| h.epoch);
+    if intent.suspects(fid, epoch) {
+        return std::fs::remove_file(&trace).map_err(fail);
+    }
+    let text = "the object's data and checksums are missing, though it was made; restore both from a copy";
+    Err(Error::new(Errno::EBADMSG, "open", text).on(fid))
+}
+
+/// Leaves a trace of an object: a second name of its side file, in another folder.
+fn leave_trace(root: &Path, fid: Fid) -> std::io::Result<()> {
+    let (side, trace) = (layout::side(root, fid), layout::trace(root, fid));
+    match std::fs::hard_link(&side, &trace) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            std::fs::create_dir_all(layout::trace_folder_of(root, fid))?;
+            std::fs::hard_link(&side, &trace)
+        }
+        // Of an attempt that failed.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            std::fs::remove_file(&trace)?;
+            std::fs::hard_link(&side, &trace)
+        }
+        // A file system without second names: there, the loss of a whole object can't be told.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS | libc::EMLINK)) => {
+            Ok(())
+        }
+        linked => linked,
     }
 }
 
@@ -102,6 +151,7 @@ pub(super) fn create(root: &Path, fid: Fid, intent: &Intent) -> Result<OpenObjec
     let header = new_header(fid, intent.epoch(), 0);
     side.write_header(&header).map_err(fail)?;
     let data = read_write().create_new(true).open(layout::data(root, fid)).map_err(fail)?;
+    leave_trace(root, fid).map_err(fail)?;
     Ok(OpenObject {
         fid,
         data: Arc::new(data),

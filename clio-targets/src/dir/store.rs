@@ -42,6 +42,7 @@ impl ObjectStore for DirStore {
             object.set_dirty()?;
         }
         *slot = Slot::Unknown;
+        self.remove(layout::trace(&self.root, fid), fid)?;
         self.remove(layout::data(&self.root, fid), fid)?;
         self.remove(layout::side(&self.root, fid), fid)?;
         *slot = Slot::Missing;
