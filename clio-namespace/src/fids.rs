@@ -58,6 +58,11 @@ impl FidRange {
         Ok((Fid::new(n >> 32, n as u32), grow))
     }
 
+    /// Whether any was handed out.
+    pub(crate) fn started(&self) -> bool {
+        self.limit > FIRST
+    }
+
     /// Whether `fid` may have been handed out.
     pub(crate) fn covers(&self, fid: Fid) -> bool {
         fid == ROOT || (fid.seq < 1 << 32 && (fid.seq << 32 | u64::from(fid.oid)) < self.limit)

@@ -86,7 +86,15 @@ impl Namespace {
     /// `EBUSY`: another process has it open. `EINVAL`: the folder holds something else. `EOPNOTSUPP`: the store has
     /// a newer format. `EBADMSG`: the store's header is damaged. Otherwise what the file system says.
     pub fn open(path: &Path, root: &NewNode<'_>, now: u64) -> Result<Self> {
-        Self::over(Box::new(DiskKv::open(path)?), root, now).map_err(|e| e.at(path.to_string_lossy()))
+        Self::over(Box::new(DiskKv::open(path)?), Some((root, now))).map_err(|e| e.at(path.to_string_lossy()))
+    }
+
+    /// Opens the namespace in folder `path`, which was made before.
+    ///
+    /// # Errors
+    /// `EBADMSG`: it isn't there, or not all of it; nothing is made in its place. As [`Namespace::open`] otherwise.
+    pub fn open_existing(path: &Path) -> Result<Self> {
+        Self::over(Box::new(DiskKv::open_existing(path)?), None).map_err(|e| e.at(path.to_string_lossy()))
     }
 
     /// A new namespace that lives in memory.
@@ -94,14 +102,19 @@ impl Namespace {
     /// # Errors
     /// None are expected.
     pub fn in_memory(root: &NewNode<'_>, now: u64) -> Result<Self> {
-        Self::over(Box::new(MemoryKv::default()), root, now)
+        Self::over(Box::new(MemoryKv::default()), Some((root, now)))
     }
 
-    fn over(kv: Box<dyn Kv>, root: &NewNode<'_>, now: u64) -> Result<Self> {
+    /// Over `kv`; where that is empty, with a new root directory, if one is given.
+    fn over(kv: Box<dyn Kv>, new: Option<(&NewNode<'_>, u64)>) -> Result<Self> {
         let stored = load(&*kv.view())?;
-        let state = match stored {
-            Some(state) => state,
-            None => {
+        let state = match (stored, new) {
+            (Some(state), _) => state,
+            (None, None) => {
+                let why = "the database of names has lost its content; restore the folder from a copy";
+                return Err(Error::new(Errno::EBADMSG, "open", why));
+            }
+            (None, Some((root, now))) => {
                 let fids = FidRange::new();
                 let mut batch = Batch::default();
                 batch.put(Space::Meta, HEADER_KEY, StoreHeader { format: FORMAT_VERSION }.encode());
@@ -122,6 +135,11 @@ impl Namespace {
     pub fn sync(&self) -> Result<()> {
         self.commit(&mut self.state(), Batch::default())?;
         self.kv.sync()
+    }
+
+    /// Whether nothing was ever made in it.
+    pub fn is_unused(&self) -> bool {
+        !self.state().fids.started()
     }
 
     /// Drops the replies kept for `client`, which will resend nothing any more.

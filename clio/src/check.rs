@@ -1,9 +1,9 @@
 //! Looks for damage in a store, and repairs what can be repaired without guessing.
 
 use crate::client::Client;
-use clio_core::target::Op;
+use crate::store::HEADER_FILE;
+use clio_core::Result;
 use clio_core::units::{Fid, TargetIndex};
-use clio_core::{Errno, Result};
 use clio_lov::layout::FileLayout;
 use clio_namespace::{Kind, Namespace};
 use clio_targets::ObjectStore;
@@ -85,7 +85,8 @@ impl Owned {
 
 impl Client {
     /// Checks names, layouts and objects against each other, and every block of data against its checksum. With
-    /// `repair`, mends names and removes objects that no file owns; damaged data is reported, never "repaired".
+    /// `repair`, mends names, and moves objects that no file owns into the folder `aside` of their target (empty ones are
+    /// removed); damaged data is reported, never "repaired".
     /// Nothing else may use the store meanwhile. Blocks.
     ///
     /// # Errors
@@ -158,13 +159,20 @@ impl Client {
                         report.findings.push(what);
                         continue;
                     }
-                    match crate::store::call(dir.as_ref(), || Op::Destroy(fid)) {
-                        Err(e) if e.errno() != Errno::ENOENT => report.findings.push(format!("{what}: {e}")),
-                        _ => report.repaired.push(format!("{what}: removed")),
+                    match dir.store().set_aside(fid) {
+                        Err(e) => report.findings.push(format!("{what}: {e}")),
+                        Ok(None) => report.repaired.push(format!("{what}: removed, it was empty")),
+                        Ok(Some(to)) => report.repaired.push(format!("{what}: moved to {}", to.display())),
                     }
                     continue;
                 }
-                let verified = dir.store().verify(fid)?;
+                let verified = match dir.store().verify(fid) {
+                    Ok(verified) => verified,
+                    Err(e) => {
+                        report.findings.push(format!("target {at}: object {fid}: {e}"));
+                        continue;
+                    }
+                };
                 report.blocks += verified.checked;
                 report.unjudged += verified.unjudged;
                 for damage in &verified.damage {
@@ -172,13 +180,22 @@ impl Client {
                         .findings
                         .push(format!("target {at}: object {fid} at byte {}: {}", damage.offset, damage.detail));
                 }
+                let unlisted = verified.damaged - verified.damage.len() as u64;
+                if unlisted > 0 {
+                    report.findings.push(format!("target {at}: object {fid}: {unlisted} more damaged blocks"));
+                }
             }
             // Most were never written. Of one that was, and whose data is gone, there is a trace.
             for fid in owned.stripes.get(&index).into_iter().flatten().filter(|fid| !stored.contains(fid)) {
                 if let Err(e) = dir.store().getattr(*fid) {
-                    report.findings.push(format!("target {at}: {e}"));
+                    report.findings.push(format!("target {at}: object {fid}: {e}"));
                 }
             }
+        }
+        for (target, objects) in owned.stripes.range(TargetIndex(store.targets().len() as u16)..) {
+            let (n, first) = (objects.len(), objects.first().map_or(String::new(), Fid::to_string));
+            let why = format!("target {}: the store has no such target, and files have {n} stripes on it", target.0);
+            report.findings.push(format!("{why}, {first} the first; restore it and '{HEADER_FILE}' from copies"));
         }
         Ok(())
     }

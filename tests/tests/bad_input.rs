@@ -1,66 +1,14 @@
 //! Bad input: each is a typed error with its errno, and a sentence that says what to do. Nothing is lost by it.
 
 use clio::{Client, Errno, OpenOptions, Result};
+use clio_tests::stored::{LEN, Stored, refused};
 use clio_tests::{content, narrow, pattern, read_write};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// Checks the errno, and that the message has all of `words`.
-#[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T>, errno: Errno, words: &[&str]) {
-    let e = result.expect_err("an error");
-    let text = e.to_string();
-    assert_eq!(e.errno(), errno, "{text}");
-    for word in words {
-        assert!(text.contains(word), "'{word}' is missing in: {text}");
-    }
-}
 
 fn open(path: &Path) -> Result<Client> {
     Client::open(&path.display().to_string())
-}
-
-/// A store of two targets with one file of two stripes, and places to copy it to.
-struct Stored {
-    dir: tempfile::TempDir,
-}
-
-const LEN: usize = 300_000;
-
-impl Stored {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("tempdir");
-        let client = Client::open(&format!("dir:{}?targets=2", dir.path().join("store").display())).expect("open");
-        let file = client.open_with("/f", read_write().layout(narrow(2))).expect("create");
-        file.write_all_at(&pattern(1, 0, LEN), 0).expect("write");
-        file.sync_all().expect("sync");
-        drop(file);
-        drop(client);
-        Self { dir }
-    }
-
-    fn store(&self) -> PathBuf {
-        self.dir.path().join("store")
-    }
-
-    /// The files of objects on the first target: data, or checksums.
-    fn objects(&self, sums: bool) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        let mut dirs = vec![self.store().join("target-0000/objects")];
-        while let Some(dir) = dirs.pop() {
-            for entry in fs::read_dir(dir).expect("read_dir") {
-                let path = entry.expect("entry").path();
-                match path.is_dir() {
-                    true => dirs.push(path),
-                    false if path.extension().is_some() == sums => found.push(path),
-                    false => {}
-                }
-            }
-        }
-        assert!(!found.is_empty());
-        found
-    }
 }
 
 fn flip(path: &Path, at: usize) {
@@ -124,16 +72,6 @@ fn target_folders_that_are_not_what_they_should_be() {
     refused(open(&s.store()), Errno::EPROTO, &["format 9", "use a newer Clio"]);
     fs::write(&header, good).expect("write");
     assert!(content(&open(&s.store()).expect("open"), "/f") == pattern(1, 0, LEN), "nothing was lost by all that");
-}
-
-#[test]
-fn a_store_without_its_names_is_not_taken_for_an_empty_one() {
-    let s = Stored::new();
-    let (names, aside) = (s.store().join("namespace"), s.dir.path().join("aside"));
-    fs::rename(&names, &aside).expect("rename");
-    refused(open(&s.store()), Errno::ENOENT, &["namespace", "restore that from a copy"]);
-    fs::rename(&aside, &names).expect("rename");
-    assert!(content(&open(&s.store()).expect("open"), "/f") == pattern(1, 0, LEN));
 }
 
 /// What `damage` does is found by a check, is no longer there to be read, and isn't "repaired".

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Look for damage in the store: names, layouts, objects and checksums; exit code 1 if there is any left
 #[derive(Args, Debug)]
 pub(crate) struct Check {
-    /// Mend what can be mended without guessing: names, and objects that no file owns. Data is never made up
+    /// Mend names, and set aside objects that no file owns. Data is never made up
     #[arg(long)]
     repair: bool,
 }

@@ -128,9 +128,10 @@ fn damaged_and_truncated_objects_are_found_by_check() {
 }
 
 #[test]
-fn objects_without_a_file_are_removed_by_repair() {
+fn objects_without_a_file_are_set_aside_by_repair() {
     let bed = Bed::new();
-    bed.run_with_input(["put", "-", "/f"], &noise(1000)).ok();
+    let bytes = noise(1000);
+    bed.run_with_input(["put", "-", "/f"], &bytes).ok();
     // The names of before the file was made are as after a crash that lost them.
     let names = bed.store_dir().join("namespace");
     let fresh = Bed::new();
@@ -142,6 +143,37 @@ fn objects_without_a_file_are_removed_by_repair() {
     let report = bed.json(["check", "--repair"]);
     assert!(!report["repaired"].as_array().unwrap().is_empty(), "{report}");
     assert_eq!(bed.json(["check"])["objects"], 0);
+    let mut kept = Vec::new();
+    files_with(&bed.store_dir(), &bytes, &mut kept);
+    assert!(kept.len() == 1 && kept[0].0.parent().unwrap().ends_with("aside"), "{kept:?}");
+}
+
+/// A block that somebody cut off or punched out of an object is not copied as zeros.
+#[test]
+fn copies_of_objects_with_lost_blocks_fail() {
+    let bed = Bed::new();
+    let bytes = noise(200_704);
+    bed.ok(["setstripe", "-c", "1", "/f"]);
+    bed.run_with_input(["put", "-", "/f"], &bytes).ok();
+    let mut found = Vec::new();
+    files_with(&bed.store_dir(), &bytes[..100], &mut found);
+    let object = fs::File::options().write(true).open(&found[0].0).unwrap();
+    let lose = |from: u64| {
+        object.set_len(from).unwrap();
+        // At its old length again, the rest is a hole.
+        object.set_len(bytes.len() as u64).unwrap();
+    };
+    for from in [196_608, 98_304, 0] {
+        lose(from);
+        let to = bed.local(format!("copy-{from}"));
+        bed.run([OsStr::new("get"), OsStr::new("/f"), to.as_os_str()]).failed(1, &["EBADMSG", "/f"]);
+        bed.run(["cp", "/f", "/copy"]).failed(1, &["EBADMSG", "/f"]);
+        bed.run(["cat", "/f"]).failed(1, &["EBADMSG"]);
+    }
+    object.write_all_at(&bytes, 0).unwrap();
+    let to = bed.local("whole");
+    bed.run([OsStr::new("get"), OsStr::new("/f"), to.as_os_str()]).ok();
+    assert!(fs::read(to).unwrap() == bytes);
 }
 
 #[test]

@@ -21,6 +21,11 @@ const WORKERS: usize = 2;
 const MARKER: &str = "version";
 const LOCK: &str = "lock";
 const FIRST_JOURNAL: &str = "0.jnl";
+const JOURNAL_EXTENSION: &str = "jnl";
+/// Folders of fjall's own records, `0`, and of the key spaces in the order that they were made in.
+const PARTS: &str = "keyspaces";
+/// Tells what belongs to a part: without it, there is none.
+const PART_MARKER: &str = "current";
 
 /// See the module.
 pub(crate) struct DiskKv {
@@ -38,6 +43,16 @@ impl DiskKv {
     /// Opens the database in folder `path`, or makes one where the folder is empty or missing.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         prepare_folder(path).map_err(|e| e.at(path.to_string_lossy()))?;
+        Self::in_folder(path)
+    }
+
+    /// Opens the database in folder `path`, which was made before.
+    pub(crate) fn open_existing(path: &Path) -> Result<Self> {
+        check_complete(path).map_err(|e| e.at(path.to_string_lossy()))?;
+        Self::in_folder(path)
+    }
+
+    fn in_folder(path: &Path) -> Result<Self> {
         let open = || -> fjall::Result<Self> {
             let db = Database::builder(path)
                 .cache_size(CACHE_BYTES)
@@ -57,6 +72,34 @@ impl DiskKv {
         };
         open().map_err(|e| error("open", e).at(path.to_string_lossy()))
     }
+}
+
+/// Refuses a folder that lacks a part of the database. fjall makes a new part in place of one that is missing, since a
+/// process may have been killed while it made the database; of one that was finished, that would lose what it held.
+fn check_complete(path: &Path) -> Result<()> {
+    let io = |e| Error::from_io("open", e);
+    let lost = |what: String| {
+        let why = format!("the database of names is damaged: {what}; restore the folder from a copy");
+        Err(Error::new(Errno::EBADMSG, "open", why))
+    };
+    match std::fs::metadata(path.join(MARKER)) {
+        Ok(meta) if meta.len() > 0 => {}
+        Ok(_) => return lost(format!("the file '{MARKER}' is empty")),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return lost(format!("the file '{MARKER}' is missing")),
+        Err(e) => return Err(io(e)),
+    }
+    for part in 0..=Space::ALL.len() {
+        let current = format!("{PARTS}/{part}/{PART_MARKER}");
+        if !path.join(&current).try_exists().map_err(io)? {
+            return lost(format!("the file '{current}' is missing"));
+        }
+    }
+    for entry in std::fs::read_dir(path).map_err(io)? {
+        if entry.map_err(io)?.path().extension().is_some_and(|e| e == JOURNAL_EXTENSION) {
+            return Ok(());
+        }
+    }
+    lost("its journal is missing".into())
 }
 
 /// Refuses a folder that holds something else, and clears what a process killed while making the database left:
@@ -196,6 +239,23 @@ mod tests {
         assert_eq!(errno(dir.path()), Errno::EINVAL);
         std::fs::write(dir.path().join(MARKER), b"FJL\x02").unwrap();
         assert_eq!(errno(dir.path()), Errno::EOPNOTSUPP);
+    }
+
+    #[test]
+    fn a_database_that_lacks_a_part_is_refused_and_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DiskKv::open(dir.path()).unwrap());
+        let parts = (0..=Space::ALL.len()).map(|n| format!("{PARTS}/{n}/{PART_MARKER}"));
+        for lost in parts.chain([MARKER.into(), FIRST_JOURNAL.into()]) {
+            let aside = tempfile::tempdir().unwrap();
+            std::fs::rename(dir.path().join(&lost), aside.path().join("part")).unwrap();
+            let e = DiskKv::open_existing(dir.path()).unwrap_err();
+            assert_eq!(e.errno(), Errno::EBADMSG, "{lost}");
+            assert!(e.to_string().contains("restore the folder"), "{e}");
+            assert!(!dir.path().join(&lost).exists(), "{lost} is not made anew");
+            std::fs::rename(aside.path().join("part"), dir.path().join(&lost)).unwrap();
+            drop(DiskKv::open_existing(dir.path()).unwrap());
+        }
     }
 
     #[test]

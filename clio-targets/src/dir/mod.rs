@@ -1,5 +1,6 @@
 //! Objects in a folder: one sparse file for each, with its checksums in a side file.
 
+mod aside;
 mod change;
 mod format;
 mod intent;

@@ -100,7 +100,7 @@ fn read_header(path: &Path, file: File, options: &DirOptions) -> Result<StoreHea
 /// next attempt starts anew.
 fn make(path: &Path, options: &DirOptions) -> Result<StoreHeader> {
     let fail = |e| fail(path, e);
-    let ours = ["lock", "objects", "made", "target.new", "state"];
+    let ours = ["lock", "objects", "made", "aside", "target.new", "state"];
     for entry in fs::read_dir(path).map_err(fail)? {
         let name = entry.map_err(fail)?.file_name();
         if !ours.iter().any(|o| name == *o) {

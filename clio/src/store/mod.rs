@@ -1,9 +1,11 @@
 //! An embedded store: targets, namespace and the allocation of stripes, shared by all clients of this process.
 
+mod folder;
 mod header;
 mod registry;
 
-use header::HEADER_FILE;
+pub use header::HEADER_FILE;
+#[cfg(feature = "fuzz")]
 pub use header::StoreHeader;
 
 use crate::client::ClientInner;
@@ -17,10 +19,9 @@ use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
 use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
 use clio_node::client::{NodeNames, NodeTarget};
-use clio_targets::{DirOptions, DirTarget, MemOptions, MemTarget, ServiceConfig};
-use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use clio_targets::{DirTarget, MemOptions, MemTarget, ServiceConfig};
+use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -95,54 +96,6 @@ impl Store {
         };
         let namespace = Namespace::in_memory(&root(), clio_core::clock::now_ns())?;
         Ok(Self::assemble((0..targets).map(make).collect(), Vec::new(), namespace, None))
-    }
-
-    fn in_folder(path: &Path, targets: Option<u16>, config: &Config) -> Result<Store> {
-        if path.exists() && !path.is_dir() {
-            let why = "this is a file, and a store is a folder; give the path of a folder, or of none yet";
-            return Err(Error::new(Errno::ENOTDIR, "open", why));
-        }
-        let header = StoreHeader::read(path)?;
-        if header.is_none() {
-            check_is_fresh(path)?;
-            fs::create_dir_all(path).map_err(|e| Error::from_io("open", e))?;
-        }
-        let lock = lock(path)?;
-        // Another process may have made the store before we had the lock.
-        let header = match header {
-            Some(header) => Some(header),
-            None => StoreHeader::read(path)?,
-        };
-        if let (Some(h), Some(n)) = (&header, targets) {
-            check_targets(h.targets, n)?;
-        }
-        let count = header.as_ref().map_or(targets.unwrap_or(1), |h| h.targets);
-        let disks: Vec<u64> = (0..count).map(|i| disk_of(&target_path(path, i))).collect();
-        let open = |i: u16| {
-            let disk = disks[usize::from(i)];
-            let options = DirOptions {
-                index: TargetIndex(i),
-                sharers: disks.iter().filter(|d| **d == disk).count() as u64,
-                create: header.is_none(),
-                service: service(config),
-                ..DirOptions::default()
-            };
-            DirTarget::open(target_path(path, i), &options).map(Arc::new)
-        };
-        let dirs = (0..count).map(open).collect::<Result<Vec<_>>>()?;
-        if header.is_some() && !path.join("namespace").is_dir() {
-            let why = "the store's names are gone: its folder 'namespace' is missing; restore that from a copy";
-            return Err(Error::new(Errno::ENOENT, "open", why));
-        }
-        let namespace = Namespace::open(&path.join("namespace"), &root(), clio_core::clock::now_ns())?;
-        if header.is_none() {
-            namespace.sync()?;
-            StoreHeader::new(count).write(path)?;
-        }
-        let targets = dirs.iter().map(|d| d.clone() as Arc<dyn Target>).collect();
-        let store = Self::assemble(targets, dirs, namespace, Some(lock));
-        store.reclaim()?;
-        Ok(store)
     }
 
     /// The store that a daemon serves.
@@ -354,47 +307,4 @@ fn service(config: &Config) -> ServiceConfig {
 
 fn root() -> NewNode<'static> {
     NewNode::new(ROOT_MODE, crate::owner::uid(), crate::owner::gid())
-}
-
-/// The file system that `path` is on, or will be.
-fn disk_of(path: &Path) -> u64 {
-    path.ancestors().find_map(|p| fs::metadata(p).ok()).map_or(0, |meta| meta.dev())
-}
-
-fn target_path(path: &Path, i: u16) -> PathBuf {
-    path.join(format!("target-{i:04}"))
-}
-
-/// A folder without a header can become a store only if nothing else is in it.
-fn check_is_fresh(path: &Path) -> Result<()> {
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(Error::from_io("open", e)),
-    };
-    for entry in entries {
-        let name = entry.map_err(|e| Error::from_io("open", e))?.file_name();
-        let name = name.to_string_lossy();
-        // What an interrupted creation leaves behind.
-        if name != "lock" && name != "namespace" && !name.starts_with("target-") && !name.starts_with(HEADER_FILE) {
-            let why = format!("the folder is no Clio store and not empty ('{name}' is in it); name an empty one");
-            return Err(Error::new(Errno::ENOTEMPTY, "open", why));
-        }
-    }
-    Ok(())
-}
-
-fn lock(path: &Path) -> Result<File> {
-    let place = path.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(place);
-    let file = file.map_err(|e| Error::from_io("open", e))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::new(
-            Errno::EBUSY,
-            "open",
-            "another process has this store open; to share it, have all processes name it node:/path, which cliod serves",
-        )),
-        Err(TryLockError::Error(e)) => Err(Error::from_io("open", e)),
-    }
 }

@@ -1,0 +1,177 @@
+//! Parts of a store that are gone: it is refused, or what is missing is told. Never is something empty made in its place,
+//! and no repair removes data.
+
+use clio::{Client, Errno, Result};
+use clio_tests::stored::{LEN, Stored, refused};
+use clio_tests::{content, pattern};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn open(s: &Stored) -> Result<Client> {
+    Client::open(&s.store().display().to_string())
+}
+
+/// All files below `path`, with their content.
+fn files(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).expect("read_dir") {
+        let path = entry.expect("entry").path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push((path.clone(), fs::read(&path).expect("read"))),
+        }
+    }
+    found
+}
+
+/// Takes the part `lost` out of a store: then it is refused, with the same answer each time, and whole again once the
+/// part is back.
+#[track_caller]
+fn is_refused_without(lost: &str, errno: Errno, words: &[&str]) {
+    let s = Stored::new();
+    let (part, aside) = (s.store().join(lost), s.dir.path().join("aside"));
+    fs::rename(&part, &aside).expect("rename");
+    for _ in 0..2 {
+        refused(open(&s), errno, words);
+        let more = Client::open(&format!("dir:{}?targets=2", s.store().display()));
+        refused(more, errno, words);
+        assert!(!part.exists(), "nothing is made in place of '{lost}'");
+    }
+    fs::rename(&aside, &part).expect("rename");
+    assert!(content(&open(&s).expect("open"), "/f") == pattern(1, 0, LEN), "nothing was lost by all that");
+    assert!(open(&s).expect("open").check(false).expect("check").is_clean());
+}
+
+#[test]
+fn names_that_are_gone() {
+    is_refused_without("namespace", Errno::ENOENT, &["namespace", "restore that from a copy"]);
+}
+
+#[test]
+fn parts_of_the_names_that_are_gone() {
+    fn words(part: &str) -> [&str; 3] {
+        [part, "is missing", "restore the folder from a copy"]
+    }
+    is_refused_without("namespace/version", Errno::EBADMSG, &words("'version'"));
+    for n in 0..=5 {
+        let part = format!("namespace/keyspaces/{n}");
+        let marker = format!("keyspaces/{n}/current");
+        is_refused_without(&part, Errno::EBADMSG, &words(&marker));
+        is_refused_without(&format!("{part}/current"), Errno::EBADMSG, &words(&marker));
+    }
+    is_refused_without("namespace/0.jnl", Errno::EBADMSG, &words("journal"));
+}
+
+#[test]
+fn parts_of_the_names_that_are_empty() {
+    let s = Stored::new();
+    let names = s.store().join("namespace");
+    for part in ["version", "0.jnl"] {
+        let path = names.join(part);
+        let good = fs::read(&path).expect("read");
+        fs::write(&path, "").expect("write");
+        refused(open(&s), Errno::EBADMSG, &["restore the folder from a copy"]);
+        fs::write(&path, good).expect("write");
+        assert!(content(&open(&s).expect("open"), "/f") == pattern(1, 0, LEN));
+    }
+    let aside = s.dir.path().join("aside");
+    fs::rename(&names, &aside).expect("rename");
+    fs::create_dir(&names).expect("mkdir");
+    refused(open(&s), Errno::EBADMSG, &["'version' is missing"]);
+}
+
+#[test]
+fn a_header_that_is_gone() {
+    is_refused_without("clio-store.json", Errno::EBADMSG, &["objects in 'target-", "clio-store.json", "from a copy"]);
+}
+
+/// Without objects, the names tell that the store was used.
+#[test]
+fn a_header_that_is_gone_from_a_store_of_empty_files() {
+    let s = Stored::new();
+    {
+        let client = open(&s).expect("open");
+        client.remove_file("/f").expect("remove");
+        client.create("/empty").expect("create");
+        client.sync().expect("sync");
+    }
+    let before = files(&s.store()).len();
+    fs::remove_file(s.store().join("clio-store.json")).expect("remove");
+    for targets in ["", "?targets=2"] {
+        let result = Client::open(&format!("dir:{}{targets}", s.store().display()));
+        refused(result, Errno::EBADMSG, &[]);
+    }
+    assert_eq!(files(&s.store()).len(), before - 1);
+    fs::write(s.store().join("clio-store.json"), r#"{"magic":"clio store","format":1,"targets":2}"#).expect("write");
+    assert!(open(&s).expect("open").exists("/empty"));
+}
+
+#[test]
+fn a_header_with_too_few_targets() {
+    let s = Stored::new();
+    let header = s.store().join("clio-store.json");
+    fs::write(&header, r#"{"magic":"clio store","format":1,"targets":1}"#).expect("write");
+    refused(open(&s), Errno::EBADMSG, &["target-0001", "another store's"]);
+    let aside = s.dir.path().join("aside");
+    fs::rename(s.store().join("target-0001"), aside).expect("rename");
+    let client = open(&s).expect("open");
+    for repair in [false, true] {
+        let report = client.check(repair).expect("check");
+        let told = report.findings.iter().any(|f| f.contains("no such target") && f.contains("1 stripes"));
+        assert!(told && report.repaired.is_empty(), "{report}");
+    }
+}
+
+#[test]
+fn a_stripe_that_is_gone_whole() {
+    let s = Stored::new();
+    for sums in [false, true] {
+        s.objects(sums).iter().for_each(|o| fs::remove_file(o).expect("remove"));
+    }
+    let client = open(&s).expect("open");
+    for repair in [false, true] {
+        let report = client.check(repair).expect("check");
+        assert!(report.findings.len() == 1 && report.repaired.is_empty(), "{report}");
+        assert!(report.findings[0].contains("[0x1:0x2:0x1]") && report.findings[0].contains("missing"), "{report}");
+    }
+    let file = client.open_file("/f").expect("open");
+    let mut buf = vec![0; LEN];
+    refused(file.read_exact_at(&mut buf, 0), Errno::EBADMSG, &["missing", "restore"]);
+    file.read_exact_at(&mut buf[..1000], 64 << 10).expect("the stripe that is there");
+    drop(file);
+    client.remove_file("/f").expect("a damaged file can be removed");
+    assert!(client.check(false).expect("check").is_clean());
+}
+
+/// Names from a copy that is older than the data: what they don't know is set aside, not removed.
+#[test]
+fn names_that_have_been_set_back() {
+    let s = Stored::new();
+    let (names, older) = (s.store().join("namespace"), s.dir.path().join("older"));
+    open(&s).expect("open").remove_file("/f").expect("remove");
+    let copy = |from: &Path, to: &Path| {
+        let done = std::process::Command::new("cp").arg("-a").args([from, to]).status().expect("cp");
+        assert!(done.success());
+    };
+    copy(&names, &older);
+    let data = pattern(7, 0, LEN);
+    {
+        let client = open(&s).expect("open");
+        let file = client.create("/later").expect("create");
+        file.write_all_at(&data, 0).expect("write");
+        file.sync_all().expect("sync");
+    }
+    fs::remove_dir_all(&names).expect("remove");
+    copy(&older, &names);
+    let client = open(&s).expect("open");
+    let report = client.check(true).expect("check");
+    assert!(report.is_clean() && report.repaired.len() == 1, "{report}");
+    assert!(report.repaired[0].contains("belongs to no file: moved to"), "{report}");
+    assert!(client.check(true).expect("check").repaired.is_empty());
+    let kept = files(&s.store());
+    assert!(kept.iter().any(|(path, bytes)| path.parent().is_some_and(|p| p.ends_with("aside")) && *bytes == data));
+    // The FID is used again: by a file that has nothing to do with that data.
+    let file = client.create("/new").expect("create");
+    file.write_all_at(b"new", 0).expect("write");
+    assert_eq!(content(&client, "/new"), b"new");
+}
