@@ -4,6 +4,14 @@ mod attrs;
 mod latch;
 mod site;
 mod slice;
+mod table;
+
+#[cfg(all(test, clio_loom))]
+mod loom_tests;
+#[cfg(test)]
+mod noting;
+#[cfg(all(test, not(clio_loom)))]
+mod tests;
 
 pub use attrs::{AttrCell, AttrGroup};
 pub use latch::{ErrorCursor, ErrorLatch};
@@ -16,11 +24,11 @@ use crate::error::{Errno, Error, Result};
 use crate::lock::LockList;
 use crate::page::{FolioSlab, PageTree};
 use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::units::{Fid, MAX_FOLIO_SIZE, PageIndex};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 type Slices = SmallVec<[Box<dyn ObjectSlice>; 2]>;
 

@@ -1,17 +1,16 @@
 //! The site: all objects of a client, by FID, with an LRU of those that nobody uses.
 
+use super::table::Table;
 use super::{Device, Object, ObjectBuilder, ObjectConf};
 use crate::env::Env;
 use crate::error::Result;
 use crate::lockrank::{LockRank, RankedMutex};
 use crate::page::FolioSlab;
+use crate::sync::atomic::Ordering;
 use crate::units::Fid;
-use dashmap::DashMap;
-use dashmap::mapref::entry::Entry;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// How much a site keeps.
@@ -33,7 +32,7 @@ impl Default for SiteLimits {
 #[derive(Debug)]
 #[doc(alias = "lu_site")]
 pub struct Site {
-    objects: DashMap<Fid, Arc<Object>>,
+    objects: Table,
     /// Idle top-objects, least recently used first. An entry may be stale: the object was found again meanwhile.
     lru: RankedMutex<VecDeque<Weak<Object>>>,
     limits: SiteLimits,
@@ -44,7 +43,7 @@ impl Site {
     /// An empty site whose folios live in `slab`.
     pub fn new(limits: SiteLimits, slab: Arc<FolioSlab>) -> Arc<Self> {
         Arc::new(Self {
-            objects: DashMap::new(),
+            objects: Table::default(),
             lru: RankedMutex::new(LockRank::SiteLru, VecDeque::new()),
             limits,
             slab,
@@ -63,12 +62,12 @@ impl Site {
 
     /// Whether there is no object.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.objects.len() == 0
     }
 
     /// The object `fid` if it is cached and not dying.
     pub fn lookup(self: &Arc<Self>, fid: Fid) -> Option<ObjectRef> {
-        let object = self.objects.get(&fid)?.clone();
+        let object = self.objects.get(fid)?;
         // Counted first, then looked at: whoever kills the object looks at the count afterwards.
         let found = ObjectRef::new(self, object);
         (!found.is_dying()).then_some(found)
@@ -91,32 +90,25 @@ impl Site {
             return Err(e.on(fid));
         }
         let made = builder.finish();
-        let (winner, loser) = match self.objects.entry(fid) {
-            Entry::Occupied(mut slot) if slot.get().is_dying() => {
-                slot.insert(made.clone());
-                (made, None)
-            }
-            Entry::Occupied(slot) => (slot.get().clone(), Some(made)),
-            Entry::Vacant(slot) => {
-                slot.insert(made.clone());
-                (made, None)
+        let found = match self.objects.enter(&made) {
+            None => ObjectRef::new(self, made),
+            Some(winner) => {
+                let found = ObjectRef::new(self, winner);
+                self.destroy_quietly(env, &made);
+                found
             }
         };
-        let found = ObjectRef::new(self, winner);
-        if let Some(loser) = loser {
-            self.destroy_quietly(env, &loser);
-            // It was idle when it was seen: until it was counted, it could be destroyed.
-            if found.is_dying() {
-                drop(found);
-                return self.find(env, fid, device, conf);
-            }
+        // Others saw it in the table, idle, before it was counted here: one may have evicted it.
+        if found.is_dying() {
+            drop(found);
+            return self.find(env, fid, device, conf);
         }
         Ok(found)
     }
 
     /// All objects now in the table.
     pub fn objects(&self) -> Vec<Arc<Object>> {
-        self.objects.iter().map(|e| e.value().clone()).collect()
+        self.objects.all()
     }
 
     /// Drops every idle object: for memory pressure and shutdown. Their pages and locks go with them; blocks on
@@ -128,8 +120,7 @@ impl Site {
         let mut first = Ok(());
         let idle: Vec<_> = self.lru.lock().drain(..).collect();
         for object in idle.iter().filter_map(Weak::upgrade) {
-            object.in_lru.store(false, Ordering::SeqCst);
-            if object.users.load(Ordering::SeqCst) == 0 {
+            if object.leave_lru() {
                 first = first.and(self.kill_idle(env, &object));
             }
         }
@@ -171,16 +162,14 @@ impl Site {
                 self.lru.lock().push_back(Arc::downgrade(&victim));
                 continue;
             }
-            victim.in_lru.store(false, Ordering::SeqCst);
-            self.evict(&victim);
+            if victim.leave_lru() && !victim.is_dying() {
+                self.evict(&victim);
+            }
         }
     }
 
-    /// Destroys an object that left the LRU, if it is idle.
-    fn evict(self: &Arc<Self>, object: &Arc<Object>) {
-        if object.users.load(Ordering::SeqCst) != 0 || object.is_dying() {
-            return;
-        }
+    /// Destroys an idle object that left the LRU.
+    fn evict(&self, object: &Arc<Object>) {
         let env = Env::get(crate::env::EnvTags::ANY);
         if let Err(e) = self.kill_idle(&env, object) {
             tracing::warn!(target: "clio::object", fid = %object.fid(), error = %e, "write-out of an evicted object");
@@ -190,7 +179,8 @@ impl Site {
     /// Kills the object; destroys it at once if nobody came to use it meanwhile, else at the last put.
     fn kill_idle(&self, env: &Env, object: &Arc<Object>) -> Result<()> {
         object.kill();
-        match object.users.load(Ordering::SeqCst) {
+        // Not a load: who counted a reference after this change of the count sees that the object is dying.
+        match object.users.fetch_add(0, Ordering::SeqCst) {
             0 => self.destroy(env, object.clone()),
             _ => Ok(()),
         }
@@ -213,13 +203,23 @@ impl Site {
         }
         // Not before it is dying: a user who came in between could have dirtied it again.
         let written = object.prune(env, false);
-        self.objects.remove_if(&object.fid(), |_, o| Arc::ptr_eq(o, &object));
+        self.objects.remove(&object);
         object.locks().discard_all(env);
         for slice in object.slices() {
             slice.delete(env, &object);
         }
         object.pages().clear(env);
         written
+    }
+}
+
+impl Object {
+    /// Notes that the LRU has no entry for it any more; returns whether it is idle. If it isn't, its last put enters it
+    /// again.
+    fn leave_lru(&self) -> bool {
+        // Not a store: a put that found it entered, before this, has gone down in the count that is read next.
+        self.in_lru.swap(false, Ordering::SeqCst);
+        self.users.load(Ordering::SeqCst) == 0
     }
 }
 
