@@ -196,6 +196,57 @@ fn offsets_that_cannot_be() {
     assert_eq!(e.kind(), std::io::ErrorKind::InvalidInput);
 }
 
+/// A layout whose last component ends: an append goes up to there, and says so.
+#[test]
+fn appends_beyond_the_last_component() {
+    const END: usize = 128 << 10;
+    let client = Client::open("mem:?targets=2").expect("open");
+    for (direct, stripes) in [(false, 1), (false, 2), (true, 2)] {
+        let path = format!("/f{direct}{stripes}");
+        let bounded = clio::Layout::composite().until(END as u64).stripe_count(stripes).stripe_size(64 << 10);
+        let file = client.open_with(&path, read_write().layout(bounded).direct(direct)).expect("open");
+        let data = pattern(1, 0, END + 1);
+        file.write_all_at(&data[..END - 4096], 0).expect("write");
+        refused(file.append(&data[END - 4096..]), Errno::EFBIG, &["only 4096 of 4097", "131072"]);
+        assert_eq!(file.metadata().expect("metadata").len(), END as u64);
+        for _ in 0..3 {
+            refused(file.append(b"x"), Errno::EFBIG, &["the layout's last component ends at 131072"]);
+        }
+        assert_eq!(file.append(b"").expect("nothing"), END as u64);
+        file.sync_all().expect("nothing was lost");
+        assert!(content(&client, &path) == data[..END]);
+    }
+}
+
+/// A write at an offset that the disk can't hold is told once, and harms nothing that comes after.
+#[test]
+fn offsets_that_the_disk_cannot_hold() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let client = open(dir.path()).expect("open");
+    for direct in [false, true] {
+        let file = client.open_with("/f", read_write().direct(direct)).expect("open");
+        file.write_all_at(b"abc", 0).expect("write");
+        file.sync_all().expect("sync");
+        // Some file systems can: those in memory.
+        let failed = match file.write_at(b"x", 1 << 62) {
+            Ok(_) => file.sync_all().err(),
+            Err(e) => Some(e),
+        };
+        if let Some(e) = failed {
+            assert_eq!(e.errno(), Errno::EFBIG, "{e}");
+        }
+        file.write_all_at(b"def", 0).expect("write");
+        file.sync_all().expect("told once");
+        let mut start = [0; 3];
+        file.read_exact_at(&mut start, 0).expect("read");
+        assert_eq!(&start, b"def");
+        drop(file);
+        let report = client.check(false).expect("check");
+        assert!(report.is_clean(), "{report}");
+        client.remove_file("/f").expect("remove");
+    }
+}
+
 const OTHER: &str = "BAD_INPUT_TEST_STORE";
 
 #[test]

@@ -16,7 +16,7 @@ use crate::lock::LockSet;
 use crate::object::Object;
 use crate::page::{PageList, PageQueues, Rw, SyncIo};
 use crate::target::Bulk;
-use crate::units::Extent;
+use crate::units::{Extent, MAX_FILE_SIZE};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +110,9 @@ pub struct IoCommon {
     /// of file; there are no pages to find, and nothing to submit. That layer has brought the object's size up to date, and
     /// nobody asks it for it again ([`Object::glimpse`]) in that iteration: it would wait for the iteration's own end.
     pub hole: bool,
+    /// The largest size in bytes that the file can have; lowered by layers in [`IoSlice::iter_init`]. An append learns
+    /// only under its locks where it starts, so the top layer holds it to this.
+    pub max_size: u64,
     /// Locks of the current iteration.
     pub lockset: LockSet,
     /// The offset found, for [`IoKind::Seek`].
@@ -201,6 +204,7 @@ impl Io {
                 finished: false,
                 need_restart: false,
                 hole: false,
+                max_size: MAX_FILE_SIZE,
                 lockset: LockSet::default(),
                 found: None,
                 dsync: false,

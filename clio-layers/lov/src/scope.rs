@@ -40,7 +40,10 @@ pub(crate) fn prepare(lov: &LovObject, env: &Env, io: &mut IoCommon) -> Result<b
         IoKind::Write { append: false } | IoKind::Fault { write: true } => prepare_write(lov, env, io)?,
         // Where the file ends is known under the lock only, and what lies there must have targets then. Targets make
         // objects at the first write: those that remain unused cost nothing.
-        IoKind::Write { append: true } => lov.instantiate(env, Extent::WHOLE)?,
+        IoKind::Write { append: true } => {
+            lov.instantiate(env, Extent::WHOLE)?;
+            io.max_size = io.max_size.min(lov.snapshot().layout().max_size());
+        }
         IoKind::Truncate { size } => {
             lov.snapshot().layout().check_size(size)?;
             refresh(lov, env)?;

@@ -186,8 +186,7 @@ impl SideFile {
     pub(super) fn update(&mut self, sums: &[(u64, Sum)]) -> io::Result<()> {
         for group in sums.chunk_by(|a, b| a.0 / PAGE_BLOCKS == b.0 / PAGE_BLOCKS) {
             let page = group[0].0 / PAGE_BLOCKS;
-            self.marked.insert(page);
-            self.change(page, |p| {
+            self.change_marked(page, |p| {
                 for (block, sum) in group {
                     p.set((block % PAGE_BLOCKS) as usize, *sum);
                     p.mark((block % PAGE_BLOCKS) as usize);
@@ -195,6 +194,17 @@ impl SideFile {
             })?;
         }
         Ok(())
+    }
+
+    /// Changes a page that marks come to.
+    fn change_marked(&mut self, page: u64, f: impl FnOnce(&mut Page)) -> io::Result<()> {
+        let changed = self.change(page, f);
+        // A page that the disk refused has the marks that it had: if it is beyond what a file can hold, none, and nobody
+        // could ever take one off.
+        if changed.is_ok() || self.load(&mut self.pages.lock(), page).map_or(true, |p| p.has_marks()) {
+            self.marked.insert(page);
+        }
+        changed
     }
 
     /// Changes a page in memory and on disk; if the disk refuses, in neither.
@@ -214,8 +224,7 @@ impl SideFile {
         for page in self.pages_on_disk(first / PAGE_BLOCKS, end.div_ceil(PAGE_BLOCKS))? {
             let base = page * PAGE_BLOCKS;
             let range = first.max(base) - base..end.min(base + PAGE_BLOCKS) - base;
-            self.marked.insert(page);
-            self.change(page, |p| {
+            self.change_marked(page, |p| {
                 for i in range {
                     if p.sum(i as usize) != Sum::HOLE {
                         p.set(i as usize, Sum::HOLE);

@@ -161,8 +161,10 @@ impl VvpFile {
         if part.done == buf.len() {
             return Ok(part.start);
         }
-        let errno = part.stopped.as_ref().map_or(Errno::EIO, Error::errno);
-        let why = format!("only {} of {} bytes were appended", part.done, buf.len());
+        // Short, and not for an error: the file is as large now as it can be.
+        let errno = part.stopped.as_ref().map_or(Errno::EFBIG, Error::errno);
+        let why =
+            format!("only {} of {} bytes were appended, up to {}", part.done, buf.len(), part.start + part.done as u64);
         let error = Error::new(errno, "append", why).on(self.object.fid());
         Err(match part.stopped {
             Some(cause) => error.with_cause(cause),
@@ -343,7 +345,7 @@ impl VvpFile {
             return self.append_vectored(bufs).map(|(n, _)| n);
         }
         check_offset("write", offset)?;
-        let count = writable(offset, count).map_err(|e| e.on(self.object.fid()))?;
+        let count = writable(offset, count, MAX_FILE_SIZE).map_err(|e| e.on(self.object.fid()))?;
         let extent = Extent::with_len(offset, count);
         // What is written bit by bit has its range alone; a write at one stroke needs no more than the folio.
         let is_alone =

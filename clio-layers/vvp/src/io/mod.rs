@@ -259,10 +259,13 @@ pub(crate) fn check_offset(op: &'static str, offset: u64) -> Result<()> {
 ///
 /// # Errors
 /// `EFBIG` if that is none.
-pub(crate) fn writable(offset: u64, count: u64) -> Result<u64> {
-    let room = MAX_FILE_SIZE.saturating_sub(offset);
+pub(crate) fn writable(offset: u64, count: u64, max_size: u64) -> Result<u64> {
+    let room = max_size.saturating_sub(offset);
     if room == 0 && count > 0 {
-        let why = "files end at 2^63 - 1 bytes, and nothing can be written there; write at a smaller offset";
+        let why = match max_size < MAX_FILE_SIZE {
+            true => format!("the layout's last component ends at {max_size}; nothing can be written there"),
+            false => "files end at 2^63 - 1 bytes, nothing can be written there; write at a smaller offset".into(),
+        };
         return Err(Error::new(Errno::EFBIG, "write", why));
     }
     Ok(count.min(room))

@@ -47,7 +47,7 @@ impl VvpIo {
     pub(super) fn go_to_end(&mut self, cx: &mut IoCx<'_>, object: &Arc<Object>, kms: u64) -> Result<()> {
         cut::shut_windows(cx.env, object, Extent::new(kms, Extent::EOF));
         let end = Self::refresh(cx)?;
-        let count = writable(end, cx.io.count)?;
+        let count = writable(end, cx.io.count, cx.io.max_size)?;
         cx.io.finished = true;
         cx.io.pos = end;
         cx.io.iteration = Extent::with_len(end, count);
