@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::paths::stored;
 use crate::report::Stop;
 use clap::Args;
-use clio::{Client, Errno, Error, Fid};
+use clio::{Client, Errno, Error, Fid, FileType};
 use std::path::{Path, PathBuf};
 
 /// Remove files, or with -r whole folders
@@ -24,7 +24,7 @@ pub(crate) struct Rm {
 impl Rm {
     pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
         let client = app.client()?;
-        let root = client.metadata("/").map_err(|e| Stop::on("/", e))?.fid();
+        let (root, _) = client.identity("/").map_err(|e| Stop::on("/", e))?;
         for path in &self.paths {
             match self.check(&client, path, root) {
                 Err(e) if self.force && e.errno() == Errno::ENOENT => {}
@@ -45,15 +45,16 @@ impl Rm {
     /// Whether it is a folder; an error if it mustn't be removed. The root is known by its identity: many paths lead
     /// there.
     fn check(&self, client: &Client, path: &Path, root: Fid) -> clio::Result<bool> {
-        let meta = client.symlink_metadata(path)?;
-        if meta.fid() == root {
+        let (fid, kind) = client.identity(path)?;
+        if fid == root {
             let why = "this is the root of the store, which stays; to be rid of the store, remove its own folder";
             return Err(Error::new(Errno::EBUSY, "rm", why));
         }
-        if meta.is_dir() && !self.recursive {
+        let is_dir = kind == FileType::Dir;
+        if is_dir && !self.recursive {
             return Err(Error::new(Errno::EISDIR, "rm", "it is a folder; give -r to remove it with all that is in it"));
         }
-        Ok(meta.is_dir())
+        Ok(is_dir)
     }
 }
 

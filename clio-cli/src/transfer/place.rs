@@ -46,7 +46,7 @@ pub(crate) trait Sink {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()>;
     /// Gives the file its size, makes it durable if the place promises that, and closes it.
     fn finish(self: Box<Self>, size: u64) -> Result<()>;
-    /// Closes the file after a failure; what was written stays.
+    /// Closes the file after a failure. What was written stays, unless a part of it is lost.
     fn abandon(self: Box<Self>);
 }
 

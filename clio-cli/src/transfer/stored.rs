@@ -54,7 +54,9 @@ impl Place for Stored {
 
     fn create(&self, path: &Path, mode: u32) -> Result<Box<dyn Sink>> {
         let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode);
-        Ok(Box::new(StoredSink(self.0.open_with(path, options)?)))
+        let is_new = matches!(self.0.identity(path), Err(e) if e.errno() == Errno::ENOENT);
+        let file = self.0.open_with(path, options)?;
+        Ok(Box::new(StoredSink { client: self.0.clone(), path: path.to_owned(), is_new, file }))
     }
 
     fn set_info(&self, path: &Path, info: &Info) -> Result<()> {
@@ -87,30 +89,56 @@ impl Source for StoredSource {
     }
 }
 
-struct StoredSink(File);
+struct StoredSink {
+    client: Client,
+    path: PathBuf,
+    /// There was nothing of its name.
+    is_new: bool,
+    file: File,
+}
 
 impl Sink for StoredSink {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()> {
-        self.0.write_all_at(buf, offset)
+        self.file.write_all_at(buf, offset)
     }
 
     fn finish(self: Box<Self>, size: u64) -> Result<()> {
-        let outcome = self.size_and_sync(size);
         // Closed in any case, and the first error counts.
-        outcome.and(self.0.close())
+        let outcome = self.size_and_sync(size);
+        let Self { client, path, is_new, file } = *self;
+        let outcome = outcome.and(file.close());
+        if outcome.is_err() {
+            undo(&client, &path, is_new);
+        }
+        outcome
     }
 
     fn abandon(self: Box<Self>) {
-        // The failure that led here has been reported; another one of the same file adds nothing.
-        let _ = self.0.close();
+        // The failure that led here has been reported; another one of the same file adds nothing. If it is the source's, all
+        // that was written is a part of it, and stays.
+        let Self { client, path, is_new, file } = *self;
+        if file.sync_all().and(file.close()).is_err() {
+            undo(&client, &path, is_new);
+        }
     }
 }
 
 impl StoredSink {
     fn size_and_sync(&self, size: u64) -> Result<()> {
-        if self.0.metadata()?.len() != size {
-            self.0.set_len(size)?;
+        if self.file.metadata()?.len() != size {
+            self.file.set_len(size)?;
         }
-        self.0.sync_all()
+        self.file.sync_all()
+    }
+}
+
+/// Some of what was written is lost, and would read as zeros in the middle of the rest: nothing of it stays.
+fn undo(client: &Client, path: &Path, is_new: bool) {
+    let undone = match is_new {
+        true => client.remove_file(path),
+        false => client.open_with(path, OpenOptions::new().write(true).truncate(true)).map(drop),
+    };
+    if let Err(e) = undone {
+        eprintln!("clio: note: '{}' stays, as an incomplete copy: {}", path.display(), e.detail());
     }
 }

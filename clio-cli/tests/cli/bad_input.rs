@@ -148,6 +148,20 @@ fn objects_without_a_file_are_set_aside_by_repair() {
     assert!(kept.len() == 1 && kept[0].0.parent().unwrap().ends_with("aside"), "{kept:?}");
 }
 
+#[test]
+fn a_damaged_file_can_be_removed_by_name() {
+    let bed = Bed::new();
+    let bytes = noise(10_000);
+    bed.ok(["setstripe", "-c", "1", "/f"]);
+    bed.run_with_input(["put", "-", "/f"], &bytes).ok();
+    let mut found = Vec::new();
+    files_with(&bed.store_dir(), &bytes[..100], &mut found);
+    fs::remove_file(found[0].0.with_extension("sum")).unwrap();
+    bed.run(["ls", "-l", "/"]).failed(1, &["EBADMSG"]);
+    bed.run(["rm", "/f"]).ok();
+    assert_eq!(bed.json(["check"])["objects"], 0);
+}
+
 /// A block that somebody cut off or punched out of an object is not copied as zeros.
 #[test]
 fn copies_of_objects_with_lost_blocks_fail() {

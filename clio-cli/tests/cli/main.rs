@@ -1,6 +1,7 @@
 //! The real `clio` binary on `dir:` stores in temporary folders.
 
 mod bad_input;
+mod full_disk;
 mod harness;
 mod layouts;
 mod listings;

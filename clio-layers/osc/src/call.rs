@@ -40,10 +40,11 @@ fn again(op: &Op) -> Option<Op> {
     })
 }
 
-/// Whether an error of `op` may go away by itself. One of a disk that was told to sync never does: the system forgets
-/// that it couldn't write, and would call the next attempt a success.
+/// Whether an error of `op`, which has no data, may go away by itself. One of a disk that was told to sync never does: the
+/// system forgets that it couldn't write, and would call the next attempt a success. Nor does damage, where nothing was
+/// sent that the way could have altered.
 fn passes(op: &Op, e: &Error) -> bool {
-    is_transient(e) && !(matches!(op, Op::Sync(_)) && e.errno() == Errno::EIO)
+    is_transient(e) && e.errno() != Errno::EBADMSG && !(matches!(op, Op::Sync(_)) && e.errno() == Errno::EIO)
 }
 
 impl OscDevice {

@@ -83,6 +83,9 @@ pub(crate) fn hull(bulk: &Bulk) -> Extent {
     bulk.iter().fold(Extent::new(0, 0), |e, s| e.hull(s.extent()))
 }
 
+/// How often data is sent again that the target says it didn't get as it was sent.
+const RESENDS_OF_ALTERED: u32 = 4;
+
 /// Errors that may go away by themselves. A target that can't be reached any more says so by its error's kind.
 pub(crate) fn is_transient(e: &Error) -> bool {
     matches!(e.errno(), Errno::EIO | Errno::EAGAIN | Errno::ENOMEM | Errno::EBADMSG)
@@ -149,7 +152,9 @@ impl OscDevice {
             }
             let (limit, delay) = {
                 let config = self.config.read();
-                (config.resend_limit, config.delay(rpc.attempts + 1))
+                // A target that goes on to find other data than was sent has it altered where it is stored.
+                let limit = if e.errno() == Errno::EBADMSG { RESENDS_OF_ALTERED } else { u32::MAX };
+                (config.resend_limit.min(limit), config.delay(rpc.attempts + 1))
             };
             let evicted = self.lock_state().epoch != rpc.epoch;
             if e.errno() == Errno::EPROTO && rpc.grant > 0 && !evicted {

@@ -1,7 +1,7 @@
 //! Attributes of what names name.
 
 use super::Client;
-use crate::metadata::Metadata;
+use crate::metadata::{FileType, Metadata};
 use clio_core::Result;
 use clio_core::env::{Env, EnvTags};
 use clio_core::units::Fid;
@@ -27,6 +27,16 @@ impl Client {
         let path = path.as_ref();
         let inode = self.names().resolve(path.into(), false)?;
         self.inode_metadata(inode).map_err(|e| e.at(path.display().to_string()))
+    }
+
+    /// What `path` names; a symbolic link at its end is not followed. Asks no target, so that it is known of a damaged file
+    /// too.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`.
+    pub fn identity(&self, path: impl AsRef<Path>) -> Result<(Fid, FileType)> {
+        let inode = self.names().resolve(path.as_ref().into(), false)?;
+        Ok((inode.fid, inode.kind.into()))
     }
 
     pub(crate) fn inode_metadata(&self, inode: Inode) -> Result<Metadata> {
