@@ -14,6 +14,7 @@ mod mem;
 mod service;
 mod store;
 mod sums;
+mod syncs;
 mod sys;
 mod timer;
 pub mod wrap;

@@ -5,6 +5,7 @@ use crate::metadata::Metadata;
 use crate::options::OpenOptions;
 use clio_core::object::ObjectRef;
 use clio_core::sync::Mutex;
+use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::units::{Fid, MAX_FILE_SIZE};
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::FileLayout;
@@ -32,6 +33,8 @@ struct Inner {
     read: bool,
     write: bool,
     append: bool,
+    /// With O_DSYNC: the store's layout changes at the time of the last write that made names durable.
+    names_synced: Option<AtomicU64>,
 }
 
 /// Keeps an unlinked file's objects alive.
@@ -66,6 +69,7 @@ impl File {
             read: options.read,
             write: options.writes(),
             append: options.append,
+            names_synced: options.dsync.then(|| AtomicU64::new(u64::MAX)),
         };
         Ok(File { inner: Arc::new(inner) })
     }
@@ -123,9 +127,9 @@ impl File {
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize> {
         self.writable()?;
         if self.inner.append {
-            return self.inner.vvp.append(buf).map(|(n, _)| n);
+            return self.durable(self.inner.vvp.append(buf)).map(|(n, _)| n);
         }
-        self.inner.vvp.write_at(buf, offset)
+        self.durable(self.inner.vvp.write_at(buf, offset))
     }
 
     /// Writes several buffers in turn, as one write.
@@ -135,9 +139,9 @@ impl File {
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         self.writable()?;
         if self.inner.append {
-            return self.inner.vvp.append_vectored(bufs).map(|(n, _)| n);
+            return self.durable(self.inner.vvp.append_vectored(bufs)).map(|(n, _)| n);
         }
-        self.inner.vvp.write_vectored_at(bufs, offset)
+        self.durable(self.inner.vvp.write_vectored_at(bufs, offset))
     }
 
     /// Writes all of `buf`.
@@ -162,7 +166,7 @@ impl File {
     /// As [`File::write_at`], also if only the first part could be appended: the message says how much of it stays.
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.writable()?;
-        self.inner.vvp.append_all(buf)
+        self.durable(self.inner.vvp.append_all(buf))
     }
 
     /// Sets the size: what lies beyond is gone, what is added reads as zeros.
@@ -251,6 +255,25 @@ impl File {
         self.inner.vvp.close()
     }
 
+    /// Under O_DSYNC, the layers have made the data of a write durable; to find it again takes the file's name and layout.
+    #[inline]
+    fn durable<T>(&self, written: Result<T>) -> Result<T> {
+        match &self.inner.names_synced {
+            Some(synced) if written.is_ok() => self.sync_names_once(synced).and(written),
+            _ => written,
+        }
+    }
+
+    fn sync_names_once(&self, synced: &AtomicU64) -> Result<()> {
+        let store = self.inner.open.client.inner().store();
+        let now = store.layout_changes();
+        if synced.load(Ordering::Acquire) != now {
+            store.sync_names().map_err(|e| e.on(self.fid()))?;
+            synced.store(now, Ordering::Release);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn readable(&self) -> Result<()> {
         if self.inner.read { Ok(()) } else { Err(self.bad("the file is not open for reading")) }
@@ -306,7 +329,7 @@ impl Write for &File {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let mut position = self.inner.position.lock();
         if self.inner.append {
-            let (n, at) = self.writable().and_then(|()| self.inner.vvp.append(buf))?;
+            let (n, at) = self.writable().and_then(|()| self.durable(self.inner.vvp.append(buf)))?;
             *position = at + n as u64;
             return Ok(n);
         }

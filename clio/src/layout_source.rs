@@ -18,7 +18,10 @@ impl StoreLayouts {
 
 impl LayoutSource for StoreLayouts {
     fn current(&self, fid: Fid) -> Result<Arc<[u8]>> {
-        Ok(self.store()?.names().get_layout(fid)?.into())
+        let store = self.store()?;
+        let layout = store.names().get_layout(fid)?;
+        store.layout_changed();
+        Ok(layout.into())
     }
 
     fn instantiate(&self, fid: Fid, extent: Extent) -> Result<Arc<[u8]>> {
@@ -27,12 +30,14 @@ impl LayoutSource for StoreLayouts {
         let mut encoded = store.names().get_layout(fid)?;
         loop {
             let mut layout = FileLayout::decode(&encoded).map_err(|e| e.on(fid))?;
+            store.layout_changed();
             if !layout.instantiate(extent, &targets, &mut *store.allocator().lock())? {
                 return Ok(encoded.into());
             }
             let wanted = layout.encode();
             let ctx = crate::store::now();
             let now = store.names().replace_layout(&ctx, fid, &encoded, &wanted)?;
+            store.layout_changed();
             if now == wanted {
                 return Ok(wanted.into());
             }

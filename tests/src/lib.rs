@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: stores to test on, and data that tells where it was written.
 
 pub mod faults;
+pub mod page_cache;
 pub mod stored;
 
 use clio::{Client, Layout, OpenOptions};

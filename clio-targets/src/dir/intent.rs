@@ -7,6 +7,7 @@
 //! being judged. [`Intent::finish_settling`] takes the bits off once everything is on disk.
 
 use super::state::{Record, SIZE};
+use crate::syncs;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::units::Fid;
@@ -63,7 +64,7 @@ impl Intent {
         };
         let record = old.next(boot, now_ns());
         file.write_all_at(&record.encode(), 0)?;
-        file.sync_data()?;
+        syncs::data(&file)?;
         Ok(Self { file, record: RankedMutex::new(LockRank::Leaf, record), durable: AtomicU64::new(0) })
     }
 
@@ -82,7 +83,7 @@ impl Intent {
         if record.intent & group == 0 {
             let next = Record { intent: record.intent | group, ..*record };
             self.file.write_all_at(&next.encode(), 0)?;
-            self.file.sync_data()?;
+            syncs::data(&self.file)?;
             *record = next;
         }
         record.fresh |= group;
@@ -111,7 +112,7 @@ impl Intent {
         record.intent = record.fresh;
         record.suspect = 0;
         self.file.write_all_at(&record.encode(), 0)?;
-        self.file.sync_data()
+        syncs::data(&self.file)
     }
 }
 

@@ -20,7 +20,7 @@ pub use format::{SideHeader, StoreHeader, Uuid};
 pub use verify::{Damage, DamageKind, Report};
 
 use crate::service::{Service, ServiceConfig};
-use crate::sys;
+use crate::{syncs, sys};
 use clio_core::sync::OnceLock;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::units::{Fid, TargetIndex};
@@ -193,7 +193,7 @@ impl DirStore {
         for place in self.table.all() {
             drop(place.slot.write());
         }
-        sys::sync_fs(self.lock.as_fd()).map_err(fail)?;
+        syncs::file_system(self.lock.as_fd()).map_err(fail)?;
         self.intent.finish_settling().map_err(fail)
     }
 
@@ -286,3 +286,7 @@ impl Drop for DirStore {
         self.table.close();
     }
 }
+
+#[cfg(test)]
+#[path = "sync_tests.rs"]
+mod sync_tests;

@@ -2,6 +2,7 @@
 
 use super::format::{HEADER_SIZE, StoreHeader, Uuid};
 use super::{DirOptions, layout};
+use crate::syncs;
 use clio_core::{Errno, Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -116,12 +117,12 @@ fn make(path: &Path, options: &DirOptions) -> Result<StoreHeader> {
             return Err(refuse(path, Errno::EBADMSG, text));
         }
     }
-    File::open(path.join("objects")).and_then(|d| d.sync_all()).map_err(fail)?;
+    syncs::folder(&path.join("objects")).map_err(fail)?;
     let header = StoreHeader { uuid: options.uuid.map_or_else(new_uuid, Ok).map_err(fail)?, index: options.index };
     let mut file = File::create(path.join("target.new")).map_err(fail)?;
-    file.write_all(&header.encode()).and_then(|()| file.sync_all()).map_err(fail)?;
+    file.write_all(&header.encode()).and_then(|()| syncs::all(&file)).map_err(fail)?;
     fs::rename(path.join("target.new"), path.join("target")).map_err(fail)?;
-    File::open(path).and_then(|d| d.sync_all()).map_err(fail)?;
+    syncs::folder(path).map_err(fail)?;
     Ok(header)
 }
 

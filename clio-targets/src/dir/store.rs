@@ -6,12 +6,12 @@ use super::{DirStore, layout};
 use crate::bulk;
 use crate::store::{Filled, ObjectStore, Space};
 use crate::sums::BulkSums;
+use crate::syncs;
 use clio_core::attr::{Attr, AttrMask};
 use clio_core::sync::atomic::Ordering;
 use clio_core::target::BulkSegment;
 use clio_core::units::{Extent, Fid};
 use clio_core::{Errno, Error, Result};
-use std::fs::File;
 
 impl ObjectStore for DirStore {
     fn create(&self, fid: Fid) -> Result<()> {
@@ -124,17 +124,16 @@ impl ObjectStore for DirStore {
         let files = |o: &OpenObject| (o.data.clone(), o.side.file(), o.changes, o.created);
         let Some((data, side, changes, created)) = self.with_read(fid, files)? else { return Ok(()) };
         let fail = |e| Error::from_io("sync", e).on(fid);
-        data.sync_data().map_err(fail)?;
+        syncs::data(&data).map_err(fail)?;
         self.with_write(fid, |object| {
             if object.changes == changes && object.dirty {
                 object.set_clean()?;
             }
             Ok(())
         })?;
-        side.sync_data().map_err(fail)?;
+        syncs::data(&side).map_err(fail)?;
         if created {
-            let folder = File::open(layout::folder_of(&self.root, fid));
-            folder.and_then(|d| d.sync_all()).map_err(fail)?;
+            syncs::folder(&layout::folder_of(&self.root, fid)).map_err(fail)?;
             self.with_write(fid, |object| {
                 object.created = false;
                 Ok(())

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::uri::StoreUri;
 use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::target::{Completion, Op, Reply, Target};
 use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
@@ -43,6 +44,8 @@ pub(crate) struct Store {
     /// Pools of targets.
     pools: Vec<(String, Vec<TargetIndex>)>,
     clients: RankedMutex<Vec<Weak<ClientInner>>>,
+    /// See [`Store::layout_changes`].
+    layout_changes: AtomicU64,
 }
 
 /// A store that this process keeps.
@@ -112,6 +115,7 @@ impl Store {
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             pools: Vec::new(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
+            layout_changes: AtomicU64::new(0),
         })
     }
 
@@ -130,6 +134,7 @@ impl Store {
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             pools: Vec::new(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
+            layout_changes: AtomicU64::new(0),
         }
     }
 
@@ -230,6 +235,16 @@ impl Store {
             self.destroy(&doomed);
         }
         Ok(())
+    }
+
+    /// Counts the layouts that were changed or learned of through this store. Not all of them need be durable.
+    pub(crate) fn layout_changes(&self) -> u64 {
+        self.layout_changes.load(Ordering::Acquire)
+    }
+
+    /// A layout has changed, or another one was learned of.
+    pub(crate) fn layout_changed(&self) {
+        self.layout_changes.fetch_add(1, Ordering::Release);
     }
 
     /// Makes names durable.
