@@ -9,9 +9,18 @@ use clio_core::units::TargetIndex;
 use clio_targets::wrap::Throttled;
 use clio_targets::{MemOptions, MemTarget};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes a second of one target: little enough that eight of them are not limited by two processor cores.
 const RATE: u64 = 32 << 20;
+
+/// Rounds, of which the median counts.
+const ROUNDS: usize = 5;
+
+fn median(mut all: Vec<Duration>) -> Duration {
+    all.sort_unstable();
+    all[all.len() / 2]
+}
 
 fn client(targets: u16) -> Result<Client> {
     let make = |i| {
@@ -30,7 +39,7 @@ pub fn run(report: &mut Report) -> Result<()> {
         let options = OpenOptions::new().read(true).write(true).create(true).layout(layout);
         let file = client.open_with("/f", options)?;
         let total = each * u64::from(n);
-        let mut data = vec![1u8; LARGE];
+        let (data, mut back) = (vec![1u8; LARGE], vec![0u8; LARGE]);
         let fill = || {
             time(|| {
                 for at in (0..total).step_by(LARGE) {
@@ -41,15 +50,19 @@ pub fn run(report: &mut Report) -> Result<()> {
         };
         // Once before, so that the time to get memory, which a virtual machine's host may make long, isn't measured.
         fill()?;
-        client.drop_caches()?;
-        let write = fill()?;
-        client.drop_caches()?;
-        let read = time(|| {
-            for at in (0..total).step_by(LARGE) {
-                file.read_exact_at(&mut data, at)?;
-            }
-            Ok(())
-        })?;
+        let (mut writes, mut reads) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            client.drop_caches()?;
+            writes.push(fill()?);
+            client.drop_caches()?;
+            reads.push(time(|| {
+                for at in (0..total).step_by(LARGE) {
+                    file.read_exact_at(&mut back, at)?;
+                }
+                Ok(())
+            })?);
+        }
+        let (write, read) = (median(writes), median(reads));
         for (k, (what, took)) in [("write", write), ("read", read)].into_iter().enumerate() {
             let rate = total as f64 / (1 << 20) as f64 / took.as_secs_f64();
             if n == 1 {

@@ -1,8 +1,8 @@
 //! Read-ahead of one open file: what to ask for before it is wanted.
 //!
 //! [`Pattern`] decides, and knows nothing of pages; [`ReadAhead`] shares it between the threads that read the file.
-//! Cached reads tell it nothing but where they cross [`ReadAhead::trigger`], in the middle of what was asked for
-//! last: there the next window is started.
+//! Cached reads tell it nothing but where they cross [`ReadAhead::trigger`], at the start of what was asked for last:
+//! there the next window is started, so that a whole one is always under way.
 
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,8 @@ use smallvec::SmallVec;
 
 /// Smallest window in bytes.
 const FIRST_WINDOW: u64 = 256 << 10;
+/// Smallest first read of a file, from its start, that makes more be asked for, in bytes.
+const FIRST_READ: u64 = 64 << 10;
 /// How far a read may start beyond the end of the one before and still be sequential, in bytes.
 const SLACK: u64 = 8 * BLOCK_SIZE;
 /// Equal gaps after which a stride is believed.
@@ -45,9 +47,11 @@ struct Pattern {
     last: Extent0,
     /// Reads in sequence, the first not counted.
     streak: u32,
-    /// What was asked for ahead of a sequence and is not behind the reader; where the reader is in it.
-    issued: Extent0,
+    /// The last two windows asked for ahead of a sequence; up to where the reader came in them.
+    asked: Extent0,
     reached: u64,
+    /// The reader starts the next window beyond this: the start of the last one.
+    marker: u64,
     /// Size of the next window.
     window: u64,
     /// Distance of the last two reads' starts, and how often it came in succession.
@@ -90,33 +94,44 @@ impl Pattern {
     }
 
     fn is_sequential(&self, read: Extent) -> bool {
-        let (last, issued) = (self.last.0, self.issued.0);
+        let (last, asked) = (self.last.0, self.asked.0);
         let follows = !last.is_empty() && last.end <= read.start && read.start - last.end <= SLACK;
-        follows || (!issued.is_empty() && issued.start <= read.start && read.start <= issued.end)
+        // Who begins a file with a read that is no header's is about to read on.
+        let begins = last.is_empty() && read.start == 0 && read.len() >= FIRST_READ;
+        follows || begins || (!asked.is_empty() && asked.start <= read.start && read.start <= asked.end)
     }
 
     fn sequential(&mut self, read: Extent, size: u64, limits: Limits, advice: &mut Advice) {
         self.streak += 1;
         self.last = Extent0(read);
         (self.gaps, self.gap) = (0, 0);
-        let issued = self.issued.0;
-        let reached = read.end.min(issued.end);
-        advice.hit_bytes = reached.saturating_sub(self.reached.max(issued.start));
+        let asked = self.asked.0;
+        let reached = read.end.min(asked.end);
+        advice.hit_bytes = reached.saturating_sub(self.reached);
         self.reached = self.reached.max(reached);
-        let middle = issued.start + issued.len() / 2;
-        if !issued.is_empty() && read.end <= middle {
+        if !asked.is_empty() && read.end <= self.marker {
             return;
         }
-        let least = FIRST_WINDOW.max(read.len().saturating_mul(2)).min(limits.max_bytes);
-        self.window = self.window.saturating_mul(2).clamp(least, limits.max_bytes);
-        let start = issued.end.max(read.end);
+        // Two windows are under way at most.
+        let most = (limits.max_bytes / 2).max(BLOCK_SIZE);
+        let least = FIRST_WINDOW.max(read.len().saturating_mul(2)).min(most);
+        // Fast while it is small: until several targets have work, each step costs the time of a request.
+        let growth = if self.window < most / 8 { 4 } else { 2 };
+        self.window = self.window.saturating_mul(growth).clamp(least, most);
+        let start = asked.end.max(read.end);
         let end = start.saturating_add(self.window).min(size).min(read.end.saturating_add(limits.max_bytes));
-        if start < end {
-            advice.ahead.push(Extent::new(start, end));
-            self.issued = Extent0(Extent::new(start, end));
-            self.reached = start;
-            advice.hit_bytes += issued.end.saturating_sub(reached.max(issued.start));
+        if start >= end {
+            // All is asked for. Who reads the last byte says that the rest was of use.
+            self.marker = self.marker.max(size.saturating_sub(1));
+            return;
         }
+        advice.ahead.push(Extent::new(start, end));
+        if asked.is_empty() || start > asked.end {
+            (self.asked, self.reached) = (Extent0(Extent::new(start, end)), start);
+        } else {
+            self.asked = Extent0(Extent::new(self.marker, end));
+        }
+        self.marker = start;
     }
 
     fn is_strided(&mut self, read: Extent) -> bool {
@@ -166,15 +181,15 @@ impl Pattern {
     }
 
     fn drop_window(&mut self, advice: &mut Advice) {
-        advice.wasted_bytes += self.issued.0.end.saturating_sub(self.reached.max(self.issued.0.start));
-        self.issued = Extent0::default();
-        (self.reached, self.window, self.streak) = (0, 0, 0);
+        advice.wasted_bytes += self.asked.0.end.saturating_sub(self.reached);
+        self.asked = Extent0::default();
+        (self.reached, self.marker, self.window, self.streak) = (0, 0, 0, 0);
     }
 
     /// Where a cached read is to report; `u64::MAX` for nowhere.
     fn trigger(&self) -> u64 {
-        match (self.issued.0.is_empty(), self.pieces) {
-            (false, _) => self.issued.0.start + self.issued.0.len() / 2,
+        match (self.asked.0.is_empty(), self.pieces) {
+            (false, _) => self.marker,
             (true, 1..) => self.next_piece.saturating_sub((self.pieces / 2).max(1) * self.gap),
             _ => u64::MAX,
         }
@@ -252,15 +267,17 @@ mod tests {
     }
 
     #[test]
-    fn the_second_sequential_read_opens_a_window_that_doubles() {
+    fn the_second_sequential_read_opens_a_window_and_each_window_entered_the_next() {
         let mut p = Pattern::default();
         assert!(read(&mut p, 0, 4096).is_empty());
-        assert_eq!(read(&mut p, 4096, 4096), [Extent::with_len(8192, FIRST_WINDOW)]);
-        assert!(read(&mut p, 8192, 4096).is_empty(), "first half");
-        let middle = 8192 + FIRST_WINDOW / 2;
-        assert_eq!(p.trigger(), middle);
-        assert_eq!(read(&mut p, middle, 4096), [Extent::with_len(8192 + FIRST_WINDOW, 2 * FIRST_WINDOW)]);
-        let (mut at, mut largest) = (middle + 4096, 0);
+        let first = Extent::with_len(8192, FIRST_WINDOW);
+        assert_eq!(read(&mut p, 4096, 4096), [first]);
+        assert_eq!(p.trigger(), first.start);
+        let second = Extent::with_len(first.end, 4 * FIRST_WINDOW);
+        assert_eq!(read(&mut p, 8192, 4096), [second]);
+        assert!(read(&mut p, 12_288, 4096).is_empty() && read(&mut p, first.end - 4096, 4096).is_empty());
+        assert_eq!(p.trigger(), second.start);
+        let (mut at, mut largest) = (first.end, 0);
         for _ in 0..10_000 {
             for e in read(&mut p, at, 4096) {
                 assert!(e.end <= at + 4096 + LIMITS.max_bytes, "{e:?} at {at}");
@@ -268,7 +285,38 @@ mod tests {
             }
             at += 4096;
         }
-        assert!(largest > LIMITS.max_bytes / 3, "{largest}");
+        assert_eq!(largest, LIMITS.max_bytes / 2);
+    }
+
+    #[test]
+    fn a_file_begun_with_a_large_read_is_read_on() {
+        let mut p = Pattern::default();
+        assert_eq!(read(&mut p, 0, 1 << 20), [Extent::with_len(1 << 20, 2 << 20)]);
+        let mut p = Pattern::default();
+        assert!(read(&mut p, 1 << 20, 1 << 20).is_empty(), "not from its start");
+    }
+
+    proptest::proptest! {
+        /// Whatever is read: what was asked for is used or wasted once.
+        #[test]
+        fn no_more_is_used_or_wasted_than_was_asked_for(
+            reads in proptest::collection::vec((0u64..3, 0u64..64, 1u64..64), 1..200),
+            max_mib in 0u64..9,
+            size in 1u64..4096,
+        ) {
+            let (mut p, size) = (Pattern::default(), size * 10_000);
+            let limits = Limits { max_bytes: max_mib << 20, small_file_bytes: 64 << 10 };
+            let (mut asked, mut settled, mut next) = (0, 0, 0u64);
+            for (jump, place, blocks) in reads {
+                let start = if jump == 0 { place * size / 64 } else { next };
+                let read = Extent::new(start, (start + blocks * 4096).min(size));
+                next = if read.is_empty() { 0 } else { read.end };
+                let advice = p.on_read(read, size, true, limits);
+                asked += advice.ahead.iter().map(|e| e.len()).sum::<u64>();
+                settled += advice.hit_bytes + advice.wasted_bytes;
+                proptest::prop_assert!(settled <= asked, "{settled} of {asked}");
+            }
+        }
     }
 
     #[test]
