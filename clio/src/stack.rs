@@ -72,6 +72,13 @@ impl Stack {
         &self.cache
     }
 
+    /// The folios in the caches of all files, and the bytes of page memory that they hold.
+    pub(crate) fn folios(&self) -> (u64, u64) {
+        let tops = self.site.objects().into_iter().filter(|o| !o.is_sub());
+        let pages = tops.flat_map(|o| o.pages().range(0..u64::MAX, usize::MAX));
+        pages.fold((0, 0), |(n, bytes), page| (n + 1, bytes + page.memory_bytes() as u64))
+    }
+
     pub(crate) fn objects(&self) -> usize {
         self.site.len()
     }
