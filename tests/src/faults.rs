@@ -145,12 +145,21 @@ impl World {
         &self.targets[i]
     }
 
+    /// Asserts that the clients have the grant that the targets have promised, and no more.
+    fn grants_agree(&self, clients: &[Client]) {
+        for (i, target) in self.targets.iter().enumerate() {
+            let had: u64 = clients.iter().map(|c| c.stats().targets[i].grant_bytes).sum();
+            assert_eq!(had, target.grants().given, "grant at target {i}: what clients have, and what was promised");
+        }
+    }
+
     /// Ends the clients, whose files must be closed, and checks that the targets are left with nothing of theirs.
     pub fn end<const N: usize>(self, clients: [Client; N]) {
         for client in &clients {
             client.sync().expect("sync");
             idle(client);
         }
+        self.grants_agree(&clients);
         drop(clients);
         for target in &self.targets {
             let (grants, locks) = (target.grants(), target.lock_counts());

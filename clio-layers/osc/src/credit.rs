@@ -10,6 +10,8 @@ use clio_core::units::BLOCK_SIZE;
 pub struct Credits {
     /// Most bytes that may be dirty.
     pub max_dirty: u64,
+    /// What may be dirty all the same since the quota was lowered below what was: it goes down as that is written.
+    pub over: u64,
     /// Dirty bytes in the staging area: written, or set aside for writes to come.
     pub staged: u64,
     /// Bytes being written out that took quota.
@@ -40,6 +42,12 @@ impl Credits {
         Self { max_dirty, ..Self::default() }
     }
 
+    /// Changes the quota. What is dirty beyond it stays until it is written.
+    pub(crate) fn set_max_dirty(&mut self, max_dirty: u64) {
+        self.max_dirty = max_dirty;
+        self.over = self.dirty().saturating_sub(max_dirty);
+    }
+
     /// Bytes that took quota.
     pub fn dirty(&self) -> u64 {
         self.staged + self.in_flight
@@ -63,6 +71,7 @@ impl Credits {
     /// Gives back what [`Credits::take`] took. `valid` says that it was taken since the last eviction.
     pub(crate) fn free(&mut self, blocks: usize, valid: bool) {
         self.staged -= bytes(blocks);
+        self.over = self.over.saturating_sub(bytes(blocks));
         if valid {
             self.reserved -= bytes(blocks);
             self.available += bytes(blocks);
@@ -82,6 +91,7 @@ impl Credits {
     /// Blocks on their way have arrived (and used up their grant), or failed (and used none).
     pub(crate) fn land(&mut self, blocks: usize, arrived: bool, valid: bool) {
         self.in_flight -= bytes(blocks);
+        self.over = self.over.saturating_sub(bytes(blocks));
         if valid {
             self.spending -= bytes(blocks);
             if arrived {
@@ -113,7 +123,7 @@ impl Credits {
     }
 
     /// Whether grant is conserved: given = available + reserved + spending + used + returned + lost, and the quota is
-    /// kept unless it was lowered.
+    /// kept, but for what was dirty already when it was lowered.
     ///
     /// # Errors
     /// What doesn't add up.
@@ -121,6 +131,9 @@ impl Credits {
         let sum = self.available + self.reserved + self.spending + self.used + self.returned + self.lost;
         if sum != self.given {
             return Err(format!("grant is not conserved: {self:?}"));
+        }
+        if self.dirty() > self.max_dirty + self.over {
+            return Err(format!("more is dirty than may be: {self:?}"));
         }
         if self.reserved > self.staged || self.spending > self.in_flight {
             return Err(format!("more grant is taken than there is dirty data: {self:?}"));
@@ -143,6 +156,7 @@ mod tests {
         Receive(u64),
         GiveBack(u64),
         Evict,
+        Quota(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -154,7 +168,21 @@ mod tests {
             (0u64..100_000).prop_map(Step::Receive),
             (0u64..100_000).prop_map(Step::GiveBack),
             Just(Step::Evict),
+            (0u64..64).prop_map(Step::Quota),
         ]
+    }
+
+    #[test]
+    fn more_than_the_quota_is_noticed() {
+        let mut c = Credits::new(4 * BLOCK_SIZE);
+        c.receive(bytes(10), true);
+        assert_eq!(c.take(10), 4);
+        c.set_max_dirty(2 * BLOCK_SIZE);
+        assert_eq!((c.check(), c.room()), (Ok(()), 0), "lowered");
+        c.free(1, true);
+        // As if somebody had taken what the lowered quota doesn't give any more.
+        (c.staged, c.reserved, c.available) = (bytes(4), bytes(4), bytes(6));
+        assert!(c.check().expect_err("over").contains("more is dirty"));
     }
 
     proptest! {
@@ -178,9 +206,10 @@ mod tests {
                     Step::Receive(n) => c.receive(n, n % 5 > 0),
                     Step::GiveBack(n) => { c.give_back(n); }
                     Step::Evict => { c.evict(); epoch += 1; }
+                    Step::Quota(n) => c.set_max_dirty(n * BLOCK_SIZE),
                 }
                 prop_assert_eq!(c.check(), Ok(()));
-                prop_assert!(c.dirty() <= c.max_dirty);
+                prop_assert!(c.dirty() <= c.max_dirty || c.room() == 0);
                 let sum = |v: &[(usize, i32)]| v.iter().map(|(n, _)| bytes(*n)).sum::<u64>();
                 prop_assert_eq!((c.staged, c.in_flight), (sum(&staged), sum(&flying)));
             }

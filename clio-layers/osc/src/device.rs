@@ -97,7 +97,7 @@ impl OscDevice {
         };
         {
             let mut state = self.lock_state();
-            state.credits.max_dirty = max_dirty;
+            state.credits.set_max_dirty(max_dirty);
             self.wake(&state);
         }
         self.pump(env);
