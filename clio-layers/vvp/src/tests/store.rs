@@ -51,8 +51,15 @@ pub(super) struct Store {
     nest: RankedMutex<Option<Job>>,
     nested: AtomicU64,
     /// Locks granted and not yet given back.
-    grants: RankedMutex<Vec<(Extent, Weak<ExtentLock>)>>,
+    grants: RankedMutex<Vec<Grant>>,
     worker: RankedMutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+}
+
+struct Grant {
+    extent: Extent,
+    lock: Weak<ExtentLock>,
+    /// What it protects is being dropped: no lock is granted there meanwhile, since what is cached under it would go too.
+    ending: bool,
 }
 
 impl Store {
@@ -131,9 +138,31 @@ impl Store {
         flag.load(Ordering::Relaxed)
     }
 
-    fn is_being_cancelled(&self, extent: Extent) -> bool {
-        let grants = self.grants.lock();
-        grants.iter().any(|(e, l)| e.overlaps(extent) && l.upgrade().is_some_and(|l| l.is_gone()))
+    /// Grants, unless a lock there is being given back.
+    fn try_grant(&self, extent: Extent, lock: &Arc<ExtentLock>) -> bool {
+        let mut grants = self.grants.lock();
+        if grants.iter().any(|g| g.ending && g.extent.overlaps(extent)) {
+            return false;
+        }
+        grants.push(Grant { extent, lock: Arc::downgrade(lock), ending: false });
+        true
+    }
+
+    /// From here on nothing is granted where `lock` is, until it is given back. Returns what other locks cover.
+    fn begin_end(&self, lock: &Arc<ExtentLock>) -> Vec<Extent> {
+        let mut grants = self.grants.lock();
+        let is_it = |g: &Grant| g.lock.as_ptr() == Arc::as_ptr(lock);
+        grants.iter_mut().filter(|g| is_it(g)).for_each(|g| g.ending = true);
+        grants.iter().filter(|g| !is_it(g) && g.lock.strong_count() > 0).map(|g| g.extent).collect()
+    }
+
+    /// The lock is given back, and with it what it let the client know of the size.
+    fn end(&self, lock: &Arc<ExtentLock>, object: &Object) {
+        let mut grants = self.grants.lock();
+        grants.retain(|g| g.lock.as_ptr() != Arc::as_ptr(lock));
+        // Together with the removal: whoever is granted a lock after it raises the KMS after it.
+        let staying = grants.iter().filter(|g| !g.ending && g.lock.strong_count() > 0);
+        object.attrs().cut_kms(staying.map(|g| g.extent.end).max().unwrap_or(0));
     }
 
     fn move_bytes(&self, rw: Rw, bulk: &Bulk) -> Result<()> {
@@ -276,10 +305,9 @@ impl LockSlice for StoreLock {
             cx.descr.extent = Extent::WHOLE;
         }
         // Not before a lock that is being cancelled was given back. The test can afford to spin.
-        while self.0.is_being_cancelled(cx.descr.extent) {
+        while !self.0.try_grant(cx.descr.extent, cx.lock) {
             std::thread::yield_now();
         }
-        self.0.grants.lock().push((cx.descr.extent, Arc::downgrade(cx.lock)));
         let kms = self.0.len().min(cx.descr.extent.end);
         cx.object.attrs().raise(kms, 0);
         Ok(Step::Done)
@@ -298,19 +326,12 @@ impl LockSlice for StoreLock {
         }
         drop(io);
         // What another lock covers stays.
-        let mut others = Vec::new();
-        object.locks().for_each_granted(descr.extent, |l, d| {
-            if l.id() != lock.id() {
-                others.push(d.extent);
-            }
-        });
+        let others = self.0.begin_end(lock);
         for page in pages_in(object, descr.extent) {
             let kept = others.iter().fold(BlockSet::EMPTY, |all, e| all.or(page.blocks_of(*e)));
             page.discard(env, page.blocks_of(descr.extent).minus(kept));
             page.delete_if_unused(env);
         }
-        let reach = object.locks().max_end_of_other_granted(lock);
-        object.attr_modify(AttrMask::KMS, |attr| attr.kms = attr.kms.min(reach));
-        self.0.grants.lock().retain(|(_, l)| l.as_ptr() != Arc::as_ptr(lock));
+        self.0.end(lock, object);
     }
 }
