@@ -61,7 +61,7 @@ const BATCH: usize = 1024;
 /// The objects that belong to files.
 struct Owned {
     stripes: BTreeMap<TargetIndex, BTreeSet<Fid>>,
-    /// Files without a name that are still open.
+    /// Files without a name, open or yet to be reclaimed.
     unlinked: BTreeSet<Fid>,
 }
 
@@ -115,7 +115,7 @@ impl Client {
     /// Every object that some file owns, by its layout.
     fn owned_objects(&self, report: &mut CheckReport) -> Result<Owned> {
         let names = &self.inner().store().local()?.namespace;
-        let mut owned = Owned { stripes: BTreeMap::new(), unlinked: names.orphans()?.into_iter().collect() };
+        let mut owned = Owned { stripes: BTreeMap::new(), unlinked: names.nameless()?.into_iter().collect() };
         let mut dirs = vec![Namespace::ROOT];
         while let Some(dir) = dirs.pop() {
             let mut after: Option<Vec<u8>> = None;

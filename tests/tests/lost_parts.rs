@@ -143,6 +143,23 @@ fn a_stripe_that_is_gone_whole() {
     assert!(client.check(false).expect("check").is_clean());
 }
 
+/// A file that is open without a name has no name to be found by: its objects are not taken for nobody's.
+#[test]
+fn an_open_file_without_a_name_is_kept_by_a_repair() {
+    let s = Stored::new();
+    let client = open(&s).expect("open");
+    let file = client.open_file("/f").expect("open");
+    client.remove_file("/f").expect("remove");
+    for repair in [false, true] {
+        let report = client.check(repair).expect("check");
+        assert!(report.is_clean() && report.repaired.is_empty(), "{report}");
+    }
+    client.drop_caches().expect("drop");
+    let mut buf = vec![0; LEN];
+    file.read_exact_at(&mut buf, 0).expect("read");
+    assert!(buf == pattern(1, 0, LEN));
+}
+
 /// Names from a copy that is older than the data: what they don't know is set aside, not removed.
 #[test]
 fn names_that_have_been_set_back() {

@@ -6,6 +6,7 @@ use clio_targets::wrap::Fault;
 use clio_tests::faults::{Kind, World, dirty, eventually, idle};
 use clio_tests::{content, narrow, pattern, read_write};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 const KB: u64 = 1 << 10;
@@ -53,6 +54,21 @@ fn in_use(client: &Client, files: &[String]) -> (u64, u64) {
     let (total, free) = client.space();
     let blocks = |path: &String| client.metadata(path).expect("stat").blocks() * 512;
     (total - free, files.iter().map(blocks).sum())
+}
+
+/// A part of a synchronous write that goes out before the rest, and fails, makes the write fail: it isn't left to a later
+/// fsync to tell.
+#[test]
+fn a_synchronous_write_tells_what_failed_on_its_way() {
+    let world = World::new(2);
+    let [a, _] = world.two_clients();
+    let file = a.open_with("/f", read_write().dsync(true).layout(narrow(2))).expect("open");
+    file.write_all_at(&pattern(1, 0, 1000), 0).expect("write");
+    let failed = AtomicBool::new(false);
+    world.rule(move |_, op| (Kind::of(op) == Kind::Write && !failed.swap(true, Ordering::Relaxed)).then_some(FULL));
+    assert_eq!(errno(file.write_at(&pattern(2, 0, 32 << 20), 0)), Some(Errno::ENOSPC));
+    file.sync_all().expect("told once");
+    world.heal();
 }
 
 #[test]

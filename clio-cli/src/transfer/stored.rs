@@ -5,6 +5,7 @@ use clio::{Client, Errno, File, FileType, Metadata, OpenOptions, Result};
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The store. Files written here are durable when [`Sink::finish`] returns.
 #[derive(Debug)]
@@ -55,8 +56,14 @@ impl Place for Stored {
     fn create(&self, path: &Path, mode: u32) -> Result<Box<dyn Sink>> {
         let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode);
         let is_new = matches!(self.0.identity(path), Err(e) if e.errno() == Errno::ENOENT);
-        let file = self.0.open_with(path, options)?;
-        Ok(Box::new(StoredSink { client: self.0.clone(), path: path.to_owned(), is_new, file }))
+        let file = self.0.open_with(path, options).inspect_err(|_| {
+            // The name may have been made before it turned out that no target has room.
+            if is_new && self.0.identity(path).is_ok() {
+                undo(&self.0, path, true);
+            }
+        })?;
+        let broken = AtomicBool::new(false);
+        Ok(Box::new(StoredSink { client: self.0.clone(), path: path.to_owned(), is_new, file, broken }))
     }
 
     fn set_info(&self, path: &Path, info: &Info) -> Result<()> {
@@ -95,17 +102,19 @@ struct StoredSink {
     /// There was nothing of its name.
     is_new: bool,
     file: File,
+    /// The store didn't take all that it was given.
+    broken: AtomicBool,
 }
 
 impl Sink for StoredSink {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(buf, offset)
+        self.file.write_all_at(buf, offset).inspect_err(|_| self.broken.store(true, Ordering::Relaxed))
     }
 
     fn finish(self: Box<Self>, size: u64) -> Result<()> {
         // Closed in any case, and the first error counts.
         let outcome = self.size_and_sync(size);
-        let Self { client, path, is_new, file } = *self;
+        let Self { client, path, is_new, file, .. } = *self;
         let outcome = outcome.and(file.close());
         if outcome.is_err() {
             undo(&client, &path, is_new);
@@ -116,8 +125,9 @@ impl Sink for StoredSink {
     fn abandon(self: Box<Self>) {
         // The failure that led here has been reported; another one of the same file adds nothing. If it is the source's, all
         // that was written is a part of it, and stays.
-        let Self { client, path, is_new, file } = *self;
-        if file.sync_all().and(file.close()).is_err() {
+        let Self { client, path, is_new, file, broken } = *self;
+        let synced = file.sync_all().and(file.close());
+        if synced.is_err() || broken.into_inner() {
             undo(&client, &path, is_new);
         }
     }

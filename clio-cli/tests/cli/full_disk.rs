@@ -34,6 +34,9 @@ fn copies_that_find_no_room_leave_no_half() {
         $CLIO put "$BIG" /old 2>&1; echo "over: $?"
         $CLIO put - /stream <"$BIG" 2>&1; echo "stream: $?"
         head -c 4000000 "$BIG" | $CLIO put - /fits; echo "fits: $?"
+        $CLIO mkdir /bounded; $CLIO setstripe -E 1M -c 1 /bounded
+        $CLIO put "$BIG" /bounded/x 2>&1; echo "bounded: $?"
+        $CLIO ls /bounded; $CLIO rm -r /bounded
         $CLIO cp /fits /twice 2>&1; echo "cp: $?"
         $CLIO cp /fits /thrice 2>&1
         $CLIO cp /fits /four 2>&1; echo "full: $?"
@@ -42,7 +45,7 @@ fn copies_that_find_no_room_leave_no_half() {
     "#;
     let script = script.replace("$BIG", &big.display().to_string());
     let Some(text) = on_a_small_disk(&bed, &script) else { return };
-    for line in ["put: 1", "over: 1", "stream: 1", "fits: 0", "cp: 0", "full: 1"] {
+    for line in ["put: 1", "over: 1", "stream: 1", "fits: 0", "bounded: 1", "cp: 0", "full: 1"] {
         assert!(text.contains(&format!("{line}\n")), "{line}: {text}");
     }
     assert!(text.matches("(ENOSPC)").count() >= 4, "{text}");

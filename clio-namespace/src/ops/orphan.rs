@@ -55,6 +55,15 @@ impl Namespace {
         Ok(reply.removed()?.destroy)
     }
 
+    /// All files and directories without a name: those that somebody has open, and those that a crash left.
+    ///
+    /// # Errors
+    /// `EBADMSG`: a record is damaged; `EIO`.
+    pub fn nameless(&self) -> Result<Vec<Fid>> {
+        let all = self.unlinked()?;
+        Ok(all.into_iter().filter(|(_, record)| *record == Unlinked::Orphan).map(|(fid, _)| fid).collect())
+    }
+
     /// The orphans that nobody has open: what a crash left. Each is to be reclaimed, or opened by whoever still
     /// uses it.
     ///

@@ -360,12 +360,14 @@ impl VvpFile {
         Ok(written.done as usize)
     }
 
-    /// O_DSYNC: makes what was written durable.
+    /// O_DSYNC: makes what was written durable. What went out before that, and failed, is told now: the write must not
+    /// count as done.
     fn sync_written(&self, env: &Env, written: Extent) -> Result<()> {
         if !self.flags.dsync || written.is_empty() {
             return Ok(());
         }
-        self.sync_range(env, written, true)
+        let synced = self.sync_range(env, written, true);
+        self.report_error().and(synced)
     }
 
     fn sync_range(&self, env: &Env, extent: Extent, data_only: bool) -> Result<()> {
