@@ -18,7 +18,7 @@ cargo xtask COMMAND
                     benchmarks, a row each: a table, or with --json one JSON line a row
   loom              model checks of everything lock-free or with several locks
   fuzz [SECONDS]    every fuzz target for that long (60)
-  dist              lay out target/dist/{bin,lib,include,share}
+  dist              lay out dist/{bin,share} in cargo's target folder
 ";
 
 fn main() -> Result<()> {

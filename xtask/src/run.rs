@@ -126,6 +126,22 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
+/// Where cargo builds: `CARGO_TARGET_DIR`, or what cargo's configuration says.
+pub fn target_dir() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let metadata = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .context("cargo metadata: could not be started")?;
+    if !metadata.status.success() {
+        bail!("cargo metadata failed ({}): {}", metadata.status, String::from_utf8_lossy(&metadata.stderr).trim());
+    }
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).context("cargo metadata")?;
+    let dir = metadata["target_directory"].as_str().context("cargo metadata names no target folder")?;
+    Ok(dir.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +160,12 @@ mod tests {
         printing(&summary(12)).run().expect("twelve tests ran");
         assert!(printing(&summary(0)).run().unwrap_err().to_string().contains("no test ran"));
         assert!(printing("running 3 tests").run().is_err(), "no summary, no success");
+    }
+
+    #[test]
+    fn the_target_folder_is_the_one_that_this_was_built_in() {
+        let test = std::env::current_exe().expect("this test's path");
+        assert!(test.starts_with(target_dir().unwrap()), "{}", test.display());
     }
 
     #[test]
