@@ -101,7 +101,15 @@ fn append_and_truncate_are_mandatory() {
     let options = OpenOptions::new().append(true).lock_demand(LockDemand::Never);
     client.open_with("/f", options).expect("open").append(&[2; 10]).expect("append");
     assert!(client.stats().targets[0].locks_enqueued > before, "the append took a lock");
-    assert_eq!(content(&client, "/f").len(), 10_010);
+    let mut want = vec![1; 10_000];
+    want.extend([2; 10]);
+    assert_eq!(content(&client, "/f"), want);
+    client.drop_caches().expect("drop");
+    let before = client.stats().targets[0].locks_enqueued;
+    let options = OpenOptions::new().write(true).lock_demand(LockDemand::Never);
+    client.open_with("/f", options).expect("open").set_len(5_000).expect("truncate");
+    assert!(client.stats().targets[0].locks_enqueued > before, "the truncate took a lock");
+    assert_eq!(content(&client, "/f"), want[..5_000]);
 }
 
 /// 5.6: one stripe's lock is wanted elsewhere. Its pages are written out and dropped; the other stripes' stay.
