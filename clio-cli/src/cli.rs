@@ -133,17 +133,11 @@ impl Command {
 /// Parses the arguments, runs the command and says how it went. Bad usage ends the process in `parse`, with code 2.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
-    log_to_stderr();
+    // Errors are logged in any case.
+    crate::log::to_stderr("error");
     let app = App::new(cli.command.name(), cli.global);
     let outcome = cli.command.run(&app);
     app.end(outcome)
-}
-
-/// `CLIO_LOG` chooses what is logged, in the syntax of tracing-subscriber's filters; errors are in any case.
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("CLIO_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
 #[cfg(test)]

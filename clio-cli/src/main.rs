@@ -5,6 +5,7 @@
 mod app;
 mod cli;
 mod commands;
+mod log;
 mod output;
 mod paths;
 mod report;

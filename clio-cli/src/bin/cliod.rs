@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "../log.rs"]
+mod log;
+
 use clap::Parser;
 use clio::config::Source;
 use clio::node::{Service, ServiceOptions, Stop};
@@ -38,9 +41,7 @@ struct Cliod {
 
 fn main() -> ExitCode {
     let args = Cliod::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("CLIO_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    log::to_stderr("warn");
     match open(&args) {
         Ok(service) => serve(&args, service),
         Err(e) => {

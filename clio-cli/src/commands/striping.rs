@@ -22,6 +22,25 @@ enum Choice {
     Pool(String),
 }
 
+impl Choice {
+    /// The letter of the option.
+    fn short(&self) -> char {
+        match self {
+            Choice::End(_) => 'E',
+            Choice::Count(_) => 'c',
+            Choice::Overstripe(_) => 'C',
+            Choice::Size(_) => 'S',
+            Choice::Index(_) => 'i',
+            Choice::Pool(_) => 'p',
+        }
+    }
+
+    /// What it says about its component: the letter, but that both counts answer one question.
+    fn question(&self) -> char {
+        self.short().to_ascii_lowercase()
+    }
+}
+
 /// The options in the order of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct StripeOptions(Vec<Choice>);
@@ -100,7 +119,19 @@ impl StripeOptions {
         let start = if ends == 0 { Layout::raid0() } else { Layout::composite() };
         let mut layout = start.stripe_count(stripe_count).stripe_size(stripe_size);
         let mut begun = 0;
+        // What was said of the component so far: of two answers to one question, one would be lost.
+        let mut said: Vec<&Choice> = Vec::new();
         for choice in &self.0 {
+            match said.iter().find(|other| other.question() == choice.question()) {
+                _ if matches!(choice, Choice::End(_)) => said.clear(),
+                Some(other) if other.short() == choice.short() => {
+                    return Err(format!("-{} is given twice for one component", choice.short()));
+                }
+                Some(other) => {
+                    return Err(format!("-{} and -{} contradict each other", other.short(), choice.short()));
+                }
+                None => said.push(choice),
+            }
             layout = match choice.clone() {
                 Choice::End(None) if begun + 1 < ends => {
                     return Err("an -E follows the one that ends at the end of file; put that one last".into());
@@ -202,6 +233,22 @@ mod tests {
         }
         let e = parse(&["-E", "eof", "-E", "1M"]).unwrap().layout(&Config::default()).unwrap_err();
         assert!(e.contains("put that one last"), "{e}");
+    }
+
+    #[test]
+    fn nothing_is_said_twice_of_one_component() {
+        let refused = |args: &[&str]| parse(args).unwrap().layout(&Config::default()).unwrap_err();
+        for (letter, value) in [("-c", "2"), ("-C", "2"), ("-S", "1M"), ("-i", "0"), ("-p", "fast")] {
+            for args in [
+                &[letter, value, letter, value][..],
+                &["-E", "1M", letter, value, "-E", "-1", letter, value, letter, value],
+            ] {
+                assert_eq!(refused(args), format!("{letter} is given twice for one component"), "{args:?}");
+            }
+            layout(&["-E", "1M", letter, value, "-E", "eof", letter, value]);
+        }
+        assert_eq!(refused(&["-c", "2", "-C", "4"]), "-c and -C contradict each other");
+        assert_eq!(layout(&["-S", "1M", "-c", "2", "-i", "0"]).components().len(), 1);
     }
 
     proptest! {

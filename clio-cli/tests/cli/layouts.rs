@@ -101,6 +101,7 @@ fn layouts_that_cannot_be_are_refused_with_advice() {
         (&["-S", "1.5M", "/f"], 2, "is no size"),
         (&["-c", "many", "/f"], 2, "is no number"),
         (&["-c", "1"], 2, "required"),
+        (&["-c", "1", "-c", "2", "/f"], 2, "-c is given twice"),
     ] {
         bed.run([&["setstripe"], args].concat()).failed(code, &[says]);
     }

@@ -62,6 +62,14 @@ fn params_are_kept_in_the_file() {
 }
 
 #[test]
+fn the_log_has_no_colours_in_a_file() {
+    let bed = Bed::new();
+    let ran = run(bed.command(["ls"]).env("CLIO_LOG", "trace").env_remove("NO_COLOR"), b"");
+    assert!(ran.code == 0 && ran.stderr.contains("TRACE"), "something was logged: {}", ran.stderr);
+    assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
+}
+
+#[test]
 fn bad_settings_are_told_with_their_place() {
     let bed = Bed::new();
     let file = bed.make("clio.toml", b"cache_md = 64\n");
