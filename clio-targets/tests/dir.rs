@@ -284,6 +284,15 @@ fn a_machine_crash_is_no_damage() {
         let report = target.store().verify(FID).unwrap();
         assert!(report.is_clean() && report.unjudged == 25, "{report:?}");
         assert!(client.read(FID, 0, 100_000).unwrap().0 == data);
+    }
+    // What was computed then is lost in the next crash.
+    lose_sums();
+    pretend_reboot(tmp.path());
+    {
+        let (target, client) = open(tmp.path());
+        let report = target.store().verify(FID).unwrap();
+        assert!(report.is_clean() && report.unjudged == 25, "{report:?}");
+        assert!(client.read(FID, 0, 100_000).unwrap().0 == data);
         target.store().flush().unwrap();
     }
     flip(&files(tmp.path()).0, 9);

@@ -92,11 +92,14 @@ impl Client {
     /// # Errors
     /// What keeps the check from going on; damage is no error but a finding.
     pub fn check(&self, repair: bool) -> Result<CheckReport> {
-        self.sync()?;
+        let store = self.inner().store();
+        self.inner().stack().sync_all().and(store.sync_names())?;
         let mut report = CheckReport::default();
         self.check_names(repair, &mut report)?;
         let owned = self.owned_objects(&mut report)?;
         self.check_objects(&owned, repair, &mut report)?;
+        // What a crash of the machine has left in doubt has been looked at.
+        store.flush_targets()?;
         Ok(report)
     }
 

@@ -3,7 +3,7 @@
 
 use clio::{Client, Errno, Result};
 use clio_tests::stored::{LEN, Stored, refused};
-use clio_tests::{content, pattern};
+use clio_tests::{content, pattern, read_write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -191,4 +191,80 @@ fn names_that_have_been_set_back() {
     let file = client.create("/new").expect("create");
     file.write_all_at(b"new", 0).expect("write");
     assert_eq!(content(&client, "/new"), b"new");
+}
+
+/// A byte of the first target's object is changed.
+fn damage(s: &Stored) {
+    let path = &s.objects(false)[0];
+    let mut data = fs::read(path).expect("read");
+    data[5000] ^= 1;
+    fs::write(path, data).expect("write");
+}
+
+fn lose(s: &Stored) {
+    s.objects(false).iter().chain(&s.objects(true)).for_each(|path| fs::remove_file(path).expect("remove"));
+}
+
+fn read(client: &Client) -> Result<usize> {
+    client.open_file("/f")?.read_at(&mut vec![0; LEN], 0)
+}
+
+/// What was durable when the machine went down is judged as ever.
+#[test]
+fn a_reboot_excuses_nothing_that_was_durable() {
+    for harm in [damage, lose] {
+        let s = Stored::new();
+        s.pretend_reboot();
+        harm(&s);
+        refused(read(&open(&s).expect("open")), Errno::EBADMSG, &["restore"]);
+        let report = open(&s).expect("open").check(false).expect("check");
+        assert!(!report.is_clean() && report.unjudged == 0, "{report}");
+    }
+}
+
+/// What was not durable may be anything after a crash of the machine, until it has been looked at: by a check, or by
+/// whoever makes all durable.
+#[test]
+fn what_a_reboot_casts_doubt_on_is_judged_once_it_was_looked_at() {
+    for by_check in [true, false] {
+        let s = Stored::new();
+        {
+            let client = open(&s).expect("open");
+            let file = client.open_with("/f", read_write()).expect("open");
+            file.write_all_at(b"not durable", 0).expect("write");
+        }
+        s.pretend_reboot();
+        damage(&s);
+        let client = open(&s).expect("open");
+        match by_check {
+            true => {
+                let report = client.check(false).expect("check");
+                let blocks = fs::metadata(&s.objects(false)[0]).expect("metadata").len().div_ceil(4096);
+                assert!(report.is_clean(), "{report}");
+                assert_eq!(report.unjudged, blocks, "each once, of the object that was written");
+            }
+            false => client.sync().expect("sync"),
+        }
+        drop(client);
+        s.pretend_reboot();
+        damage(&s);
+        refused(read(&open(&s).expect("open")), Errno::EBADMSG, &["damaged"]);
+    }
+}
+
+/// A client makes durable also what others have written, who have gone.
+#[test]
+fn a_sync_of_all_is_for_what_others_wrote_too() {
+    let s = Stored::new();
+    {
+        let keeper = open(&s).expect("open");
+        {
+            let writer = open(&s).expect("open");
+            writer.open_with("/f", read_write()).expect("open").write_all_at(b"not durable", 0).expect("write");
+        }
+        keeper.sync().expect("sync");
+    }
+    s.pretend_reboot();
+    damage(&s);
+    refused(read(&open(&s).expect("open")), Errno::EBADMSG, &["damaged"]);
 }

@@ -20,9 +20,10 @@ pub use format::{SideHeader, StoreHeader, Uuid};
 pub use verify::{Damage, DamageKind, Report};
 
 use crate::service::{Service, ServiceConfig};
+use crate::store::ObjectStore;
 use crate::{syncs, sys};
-use clio_core::sync::OnceLock;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
+use clio_core::sync::{Mutex, OnceLock};
 use clio_core::units::{Fid, TargetIndex};
 use clio_core::{Errno, Error, Result};
 use intent::Intent;
@@ -83,6 +84,9 @@ impl DirTarget {
     }
 }
 
+/// Up to so many objects, a flush makes each durable by itself.
+const SYNCED_ONE_BY_ONE: usize = 128;
+
 /// Objects in a folder. One process has it open at a time. Dropping it leaves all objects in order, but makes nothing
 /// durable: see [`DirStore::flush`].
 #[derive(Debug)]
@@ -98,6 +102,8 @@ pub struct DirStore {
     sharers: u64,
     /// The folder is in memory: no read waits for a disk.
     in_memory: bool,
+    /// Held by a flush.
+    flushing: Mutex<()>,
     /// Keeps other processes out. Last, so that the objects are closed before.
     lock: File,
 }
@@ -116,6 +122,7 @@ impl DirStore {
             keep_free: options.keep_free,
             sharers: options.sharers.max(1),
             in_memory: sys::is_memory(lock.as_fd()).map_err(at)?,
+            flushing: Mutex::new(()),
             lock,
         })
     }
@@ -163,7 +170,7 @@ impl DirStore {
         match self.with_read(fid, verify::object) {
             Ok(Some(report)) => report,
             Ok(None) => Err(Error::new(Errno::ENOENT, "check", "no such object").on(fid)),
-            Err(e) if matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO) => {
+            Err(e) if is_damage(&e) => {
                 let mut report = Report::new(fid);
                 report.add(0, DamageKind::Object, e.detail().to_string());
                 Ok(report)
@@ -172,29 +179,45 @@ impl DirStore {
         }
     }
 
-    /// Makes all objects durable, and notes that a crash of the machine from here on can't have harmed them. Writes
-    /// out the whole file system that the folder is on. After a crash of the machine, reads all objects that may have
+    /// Makes all objects durable, and notes that a crash of the machine from here on can't have harmed them. Where many
+    /// were changed, writes out the whole file system that the folder is on. After a crash of the machine, reads all objects that may have
     /// been harmed by it, so that from then on everything is judged again.
     ///
     /// # Errors
     /// Those of the disk. Damage is no error here: [`DirStore::verify`] tells it.
     pub fn flush(&self) -> Result<()> {
         let fail = |e| Error::from_io("flush", e).at(self.root.display().to_string());
-        self.intent.begin_settling();
+        let _one_at_a_time = self.flushing.lock();
+        if let Some(changed) = self.intent.changed(SYNCED_ONE_BY_ONE).filter(|_| !self.intent.has_suspects()) {
+            for fid in changed {
+                match self.with_read(fid, |_| ()) {
+                    Ok(Some(())) => self.sync(fid)?,
+                    // Destroyed since.
+                    Ok(None) => {
+                        syncs::folder(&layout::folder_of(&self.root, fid)).map_err(fail)?;
+                        self.intent.made_durable(fid);
+                    }
+                    Err(e) if is_damage(&e) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            return self.intent.settle().map_err(fail);
+        }
         // Of those that a crash took whole, the traces go.
-        let all = self.objects().chain(self.named_in(layout::trace_folder));
+        let all = self.objects().chain(self.named_in(layout::trace_folder)).take_while(|_| self.intent.has_suspects());
         for fid in all.filter_map(Result::ok).filter(|fid| self.intent.suspects(*fid, 0)) {
             match self.with_read(fid, |_| ()) {
-                Err(e) if !matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO) => return Err(e),
+                Err(e) if !is_damage(&e) => return Err(e),
                 _ => {}
             }
         }
+        self.intent.begin_flush();
         // What began before has to end before.
         for place in self.table.all() {
             drop(place.slot.write());
         }
         syncs::file_system(self.lock.as_fd()).map_err(fail)?;
-        self.intent.finish_settling().map_err(fail)
+        self.intent.finish_flush().map_err(fail)
     }
 
     /// Opens an object into its slot, if nothing is known of it yet.
@@ -281,9 +304,17 @@ impl DirStore {
     }
 }
 
+/// Whether an object can't be opened because of what it holds.
+fn is_damage(e: &Error) -> bool {
+    matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO)
+}
+
 impl Drop for DirStore {
     fn drop(&mut self) {
         self.table.close();
+        if let Err(e) = self.intent.settle() {
+            tracing::warn!(error = %e, "a crash of the machine will cast doubt on what is on disk by now");
+        }
     }
 }
 

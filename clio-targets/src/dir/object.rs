@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const BLOCK: usize = BLOCK_SIZE as usize;
 
@@ -32,10 +33,16 @@ pub(super) struct OpenObject {
     pub(super) created: bool,
     /// The store's epoch.
     pub(super) epoch: u64,
-    /// Counts changes.
+    /// Counts changes, from a number that no other opening of an object starts with.
     pub(super) changes: u64,
     /// Blocks whose checksums were computed anew when the object was opened, after a crash.
     pub(super) unjudged: u64,
+}
+
+/// What an object that is opened counts its changes from.
+pub(super) fn first_change() -> u64 {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    OPENED.fetch_add(1 << 32, Ordering::Relaxed)
 }
 
 impl OpenObject {

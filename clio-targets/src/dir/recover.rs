@@ -8,7 +8,7 @@
 use super::format::SideHeader;
 use super::intent::Intent;
 use super::layout;
-use super::object::OpenObject;
+use super::object::{OpenObject, first_change};
 use super::side::{SideFile, Sum};
 use crate::sys;
 use clio_core::attr::Attr;
@@ -62,12 +62,14 @@ pub(super) fn open(root: &Path, fid: Fid, intent: &Intent) -> Result<Option<Open
         side,
         attr: header.attr,
         dirty: header.dirty,
-        created: false,
+        // Or not known to be.
+        created: intent.is_announced(fid),
         epoch: intent.epoch(),
-        changes: 0,
+        changes: first_change(),
         unjudged: 0,
     };
     if header.dirty || suspect {
+        intent.announce(fid).map_err(fail)?;
         recover(&mut object, len, header.cut, suspect)?;
     } else if len > header.attr.size {
         return Err(object.damaged("open", header.attr.size, "the file is longer than it should be"));
@@ -160,7 +162,7 @@ pub(super) fn create(root: &Path, fid: Fid, intent: &Intent) -> Result<OpenObjec
         dirty: true,
         created: true,
         epoch: header.epoch,
-        changes: 0,
+        changes: first_change(),
         unjudged: 0,
     })
 }
@@ -215,7 +217,13 @@ fn take_unknown(object: &mut OpenObject, end: u64) -> std::io::Result<()> {
         let hole = sys::seek(object.data.as_fd(), data * BLOCK_SIZE, true)?.div_ceil(BLOCK_SIZE).min(end);
         // In portions, since a file can be large.
         let stop = hole.min(data + 256).max(data + 1);
-        let blocks: Vec<u64> = (data..stop).collect();
+        let without = |block: &u64| object.side.sum(*block).map(|sum| sum == Sum::HOLE);
+        let mut blocks = Vec::new();
+        for block in data..stop {
+            if without(&block)? {
+                blocks.push(block);
+            }
+        }
         object.unjudged += blocks.len() as u64;
         object.take_as_is(&blocks)?;
         at = stop * BLOCK_SIZE;

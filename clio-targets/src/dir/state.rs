@@ -14,8 +14,6 @@ pub(super) struct Record {
     pub(super) suspect_epoch: u64,
     /// The boot of the machine under which `intent` was gathered.
     pub(super) boot: [u8; 16],
-    /// The part of `intent` that was announced last; in memory only.
-    pub(super) fresh: u64,
 }
 
 impl Record {
@@ -42,7 +40,6 @@ impl Record {
             suspect: word(2),
             suspect_epoch: word(3),
             boot,
-            fresh: 0,
         })
     }
 

@@ -134,11 +134,14 @@ impl ObjectStore for DirStore {
         syncs::data(&side).map_err(fail)?;
         if created {
             syncs::folder(&layout::folder_of(&self.root, fid)).map_err(fail)?;
-            self.with_write(fid, |object| {
-                object.created = false;
-                Ok(())
-            })?;
         }
+        self.with_write(fid, |object| {
+            object.created &= !created;
+            if object.changes == changes && !object.created {
+                self.intent.made_durable(fid);
+            }
+            Ok(())
+        })?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What is made durable, when, and in which order: an operation that says so has had the disk say so.
 
 use super::format::SideHeader;
-use super::{DirOptions, DirStore, layout};
+use super::{DirOptions, DirStore, SYNCED_ONE_BY_ONE, intent, layout};
 use crate::conformance::{Buffer, pattern};
 use crate::store::ObjectStore;
 use crate::syncs::watch;
@@ -140,7 +140,65 @@ fn a_flush_writes_all_before_it_takes_the_announcements_back() {
     write(&store, FID, 0, 3 * BLOCK_SIZE as usize, false).unwrap();
     let log = log(tmp.path());
     store.flush().unwrap();
-    assert_eq!(log.take(), ["lock", "state"], "the file system that the lock file is on, then the announcements");
+    assert_eq!(log.take(), ["data", "sums", "folder", "state"], "one object by itself, then the announcements");
+    store.flush().unwrap();
+    assert_eq!(log.take(), [""; 0]);
     write(&store, FID, 0, 10, false).unwrap();
     assert_eq!(log.take(), ["state"], "announced anew");
+    for oid in 0..=SYNCED_ONE_BY_ONE as u32 {
+        write(&store, Fid { oid, ..FID }, 0, 10, false).unwrap();
+    }
+    log.take();
+    store.flush().unwrap();
+    assert_eq!(log.take(), ["lock", "state"], "of many, the whole file system that the lock file is on");
+}
+
+#[test]
+fn a_flush_makes_the_end_of_an_object_durable() {
+    let tmp = tempfile::tempdir().unwrap();
+    let store = open(tmp.path());
+    write(&store, FID, 0, 10, false).unwrap();
+    store.destroy(FID).unwrap();
+    let log = log(tmp.path());
+    store.flush().unwrap();
+    assert_eq!(log.take(), ["folder", "state"]);
+}
+
+/// What a boot of the machine would cast doubt on.
+fn announced(root: &Path) -> u64 {
+    u64::from_le_bytes(fs::read(root.join("state")).unwrap()[8..16].try_into().unwrap())
+}
+
+#[test]
+fn a_close_takes_the_announcements_of_what_is_durable_back() {
+    let tmp = tempfile::tempdir().unwrap();
+    let other = (0..).map(|oid| Fid { oid, ..FID }).find(|f| intent::group(*f) != intent::group(FID)).unwrap();
+    {
+        let store = open(tmp.path());
+        write(&store, FID, 0, 10, false).unwrap();
+        write(&store, other, 0, 10, true).unwrap();
+    }
+    assert_eq!(announced(tmp.path()), intent::group(FID));
+    {
+        let store = open(tmp.path());
+        store.sync(FID).unwrap();
+        write(&store, other, 0, 10, false).unwrap();
+        store.sync(other).unwrap();
+        store.write(other, &[Buffer::new(b"x").segment(0, 1, 9)], None, 1, false).unwrap();
+    }
+    let both = intent::group(FID) | intent::group(other);
+    assert_eq!(announced(tmp.path()), both, "other objects of its group may not be durable");
+    open(tmp.path()).flush().unwrap();
+    assert_eq!(announced(tmp.path()), 0);
+}
+
+/// An object that was closed and opened again before it was made durable has a name that may not be.
+#[test]
+fn the_name_of_an_object_is_made_durable_though_it_was_closed() {
+    let tmp = tempfile::tempdir().unwrap();
+    write(&open(tmp.path()), FID, 0, 10, false).unwrap();
+    let store = open(tmp.path());
+    let log = log(tmp.path());
+    store.sync(FID).unwrap();
+    assert_eq!(log.take(), ["data", "sums", "folder"]);
 }

@@ -247,6 +247,16 @@ impl Store {
         self.layout_changes.fetch_add(1, Ordering::Release);
     }
 
+    /// Makes what the targets hold durable, if this process keeps them, and takes note that it is: see
+    /// [`DirStore::flush`](clio_targets::DirStore::flush).
+    pub(crate) fn flush_targets(&self) -> Result<()> {
+        let mut first = Ok(());
+        for dir in self.local.iter().flat_map(|local| &local.dirs) {
+            first = first.and(dir.store().flush());
+        }
+        first
+    }
+
     /// Makes names durable.
     pub(crate) fn sync_names(&self) -> Result<()> {
         self.names.sync()
