@@ -14,6 +14,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 const HEADER_KEY: &[u8] = b"header";
+/// Key in the meta space of the epoch: eight bytes, big-endian.
+const EPOCH_KEY: &[u8] = b"epoch";
 
 /// Names an operation of a client, so that it runs once however often it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -56,11 +58,15 @@ pub(crate) struct State {
     pub(crate) dirs: DirCache,
     /// Files whose objects are destroyed and whose records go with the next batch.
     pub(crate) destroyed: Vec<Fid>,
+    epoch: u64,
+    /// To be stored with the next change.
+    next_epoch: Option<u64>,
 }
 
 impl State {
-    fn new(fids: FidRange, replies: ReplyTable) -> Self {
-        Self { fids, open: HashMap::new(), replies, dirs: DirCache::default(), destroyed: Vec::new() }
+    fn new(fids: FidRange, replies: ReplyTable, epoch: u64) -> Self {
+        let (open, dirs, destroyed) = (HashMap::new(), DirCache::default(), Vec::new());
+        Self { fids, open, replies, dirs, destroyed, epoch, next_epoch: None }
     }
 }
 
@@ -122,7 +128,7 @@ impl Namespace {
                 batch.put(Space::Inodes, fids::ROOT.to_bytes(), root_inode(root, now).encode());
                 kv.commit(batch)?;
                 kv.sync()?;
-                State::new(fids, ReplyTable::default())
+                State::new(fids, ReplyTable::default(), 0)
             }
         };
         Ok(Self { kv, state: RankedMutex::new(LockRank::Target, state) })
@@ -135,6 +141,17 @@ impl Namespace {
     pub fn sync(&self) -> Result<()> {
         self.commit(&mut self.state(), Batch::default())?;
         self.kv.sync()
+    }
+
+    /// The number of the last opening of the store that has changed names; 0 if none was told by [`Namespace::renew`].
+    pub fn epoch(&self) -> u64 {
+        self.state().epoch
+    }
+
+    /// Has the next change of names begin a new epoch, at `now` (nanoseconds since 1970) or after the last one.
+    pub fn renew(&self, now: u64) {
+        let mut state = self.state();
+        state.next_epoch = Some(now.max(state.epoch.saturating_add(1)));
     }
 
     /// Whether nothing was ever made in it.
@@ -222,7 +239,11 @@ impl Namespace {
             batch.remove(Space::Unlinked, fid.to_bytes());
         }
         if !batch.is_empty() {
+            if let Some(epoch) = state.next_epoch {
+                batch.put(Space::Meta, EPOCH_KEY, epoch.to_be_bytes().to_vec());
+            }
             self.kv.commit(batch)?;
+            state.epoch = state.next_epoch.take().unwrap_or(state.epoch);
         }
         state.destroyed.clear();
         Ok(())
@@ -252,7 +273,13 @@ fn load(view: &dyn View) -> Result<Option<State>> {
     };
     StoreHeader::decode(&header)?;
     let fids = FidRange::decode(view.get(Space::Meta, fids::KEY)?.as_deref().unwrap_or(&[]))?;
-    Ok(Some(State::new(fids, ReplyTable::load(view)?)))
+    let epoch = view.get(Space::Meta, EPOCH_KEY)?.map_or(Some(0), |stored| {
+        let bytes: Option<[u8; 8]> = stored.as_slice().try_into().ok();
+        bytes.map(u64::from_be_bytes)
+    });
+    let why = "the record of the epoch is damaged; restore the store from a copy";
+    let epoch = epoch.ok_or_else(|| Error::new(Errno::EBADMSG, "open", why))?;
+    Ok(Some(State::new(fids, ReplyTable::load(view)?, epoch)))
 }
 
 /// A root directory.

@@ -160,16 +160,48 @@ fn an_open_file_without_a_name_is_kept_by_a_repair() {
     assert!(buf == pattern(1, 0, LEN));
 }
 
+fn copy(from: &Path, to: &Path) {
+    let done = std::process::Command::new("cp").arg("-a").args([from, to]).status().expect("cp");
+    assert!(done.success());
+}
+
+/// A target's folder from an older copy, or from another store, holds other data than the names tell of.
+#[test]
+fn targets_that_are_not_the_ones_that_were_there() {
+    let (s, other) = (Stored::new(), Stored::new());
+    let (target, aside) = (s.store().join("target-0001"), s.dir.path().join("aside"));
+    copy(&target, &aside);
+    drop(open(&s).expect("open"));
+    let replace = |by: &Path| {
+        fs::remove_dir_all(&target).expect("remove");
+        copy(by, &target);
+    };
+    let latest = s.dir.path().join("latest");
+    copy(&target, &latest);
+    for (by, word) in [(aside, "older than"), (other.store().join("target-0001"), "another store")] {
+        drop(open(&other).expect("open"));
+        replace(&by);
+        for _ in 0..2 {
+            refused(open(&s), Errno::EBADMSG, &[word, "target 1", "clio-parts.json"]);
+        }
+        replace(&latest);
+        assert!(content(&open(&s).expect("open"), "/f") == pattern(1, 0, LEN));
+        fs::remove_dir_all(&latest).expect("remove");
+        copy(&target, &latest);
+    }
+    // What tells is no part of the store.
+    for text in ["", "{\"targets\":7}"] {
+        fs::write(s.store().join("clio-parts.json"), text).expect("write");
+        assert!(content(&open(&s).expect("open"), "/f") == pattern(1, 0, LEN));
+    }
+}
+
 /// Names from a copy that is older than the data: what they don't know is set aside, not removed.
 #[test]
 fn names_that_have_been_set_back() {
     let s = Stored::new();
     let (names, older) = (s.store().join("namespace"), s.dir.path().join("older"));
     open(&s).expect("open").remove_file("/f").expect("remove");
-    let copy = |from: &Path, to: &Path| {
-        let done = std::process::Command::new("cp").arg("-a").args([from, to]).status().expect("cp");
-        assert!(done.success());
-    };
     copy(&names, &older);
     let data = pattern(7, 0, LEN);
     {
@@ -180,6 +212,11 @@ fn names_that_have_been_set_back() {
     }
     fs::remove_dir_all(&names).expect("remove");
     copy(&older, &names);
+    // Told, until somebody says that it is meant.
+    for _ in 0..2 {
+        refused(open(&s), Errno::EBADMSG, &["names are older", "clio-parts.json"]);
+    }
+    fs::remove_file(s.store().join("clio-parts.json")).expect("remove");
     let client = open(&s).expect("open");
     let report = client.check(true).expect("check");
     assert!(report.is_clean() && report.repaired.len() == 1, "{report}");

@@ -139,6 +139,8 @@ fn objects_without_a_file_are_set_aside_by_repair() {
     let copied =
         std::process::Command::new("cp").arg("-r").arg(fresh.store_dir().join("namespace")).arg(&names).status();
     assert!(copied.unwrap().success());
+    bed.run(["check"]).failed(1, &["EBADMSG", "older", "clio-parts.json"]);
+    fs::remove_file(bed.store_dir().join("clio-parts.json")).unwrap();
     bed.run(["check"]).failed(1, &[]);
     let report = bed.json(["check", "--repair"]);
     assert!(!report["repaired"].as_array().unwrap().is_empty(), "{report}");

@@ -113,6 +113,13 @@ impl Intent {
         Ok(Self { file, state: RankedMutex::new(LockRank::Leaf, state) })
     }
 
+    /// The number of the last opening of the store whose file `state` this is; `None` if that can't be told.
+    pub(super) fn last_epoch(file: &File) -> Option<u64> {
+        let mut bytes = [0; SIZE];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        Record::decode(&bytes).map(|record| record.epoch)
+    }
+
     /// The number of this opening of the store.
     pub(super) fn epoch(&self) -> u64 {
         self.state.lock().record.epoch

@@ -132,6 +132,16 @@ impl DirStore {
         self.header.uuid
     }
 
+    /// The number of the last opening of the target in the folder `path`; `None` if that can't be told.
+    pub fn last_epoch(path: &Path) -> Option<u64> {
+        Intent::last_epoch(&File::open(path.join("state")).ok()?)
+    }
+
+    /// The number of this opening, larger than that of any before.
+    pub fn epoch(&self) -> u64 {
+        self.intent.epoch()
+    }
+
     /// All objects, in no order. What is made or destroyed meanwhile may or may not be among them. A file that is
     /// none of Clio's is an error `EBADMSG` with its path; the iteration can go on after it.
     pub fn objects(&self) -> impl Iterator<Item = Result<Fid>> + '_ {

@@ -4,8 +4,10 @@
 //! interrupted creation leaves, but nothing that anybody has stored.
 
 use super::header::{HEADER_FILE, StoreHeader};
+use super::parts::{PARTS_FILE, Parts};
 use super::{Store, check_targets, root, service};
 use crate::config::Config;
+use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::Namespace;
@@ -52,20 +54,27 @@ impl Store {
         }
         let count = header.as_ref().map_or(targets.unwrap_or(1), |h| h.targets);
         check_count(path, count)?;
-        let dirs = open_targets(path, count, header.is_none(), config)?;
+        let mut parts = header.as_ref().map_or_else(|| Parts::unknown(path), |_| Parts::read(path));
+        let dirs = open_targets(path, count, header.is_none(), &parts, config)?;
         let namespace = open_names(&path.join(NAMES), header.is_none())?;
+        parts.check_names(&namespace)?;
         if header.is_none() {
             namespace.sync()?;
             StoreHeader::new(count).write(path)?;
         }
+        parts.targets_are(&dirs);
         let targets = dirs.iter().map(|d| d.clone() as _).collect();
-        let store = Self::assemble(targets, dirs, namespace, Some(lock));
+        namespace.renew(clio_core::clock::now_ns());
+        let mut store = Self::assemble(targets, dirs, namespace, Some(lock));
+        if let Some(local) = &mut store.local {
+            local.parts = Some(RankedMutex::new(LockRank::Leaf, parts));
+        }
         store.reclaim()?;
         Ok(store)
     }
 }
 
-fn open_targets(path: &Path, count: u16, create: bool, config: &Config) -> Result<Vec<Arc<DirTarget>>> {
+fn open_targets(path: &Path, count: u16, create: bool, parts: &Parts, config: &Config) -> Result<Vec<Arc<DirTarget>>> {
     let disks: Vec<u64> = (0..count).map(|i| disk_of(&target_path(path, i))).collect();
     let open = |i: u16| {
         let disk = disks[usize::from(i)];
@@ -76,7 +85,10 @@ fn open_targets(path: &Path, count: u16, create: bool, config: &Config) -> Resul
             service: service(config),
             ..DirOptions::default()
         };
-        DirTarget::open(target_path(path, i), &options).map(Arc::new)
+        parts.check_age(i, &target_path(path, i))?;
+        let target = DirTarget::open(target_path(path, i), &options)?;
+        parts.check_target(i, target.store().uuid())?;
+        Ok(Arc::new(target))
     };
     (0..count).map(open).collect()
 }
@@ -148,7 +160,11 @@ fn check_is_fresh(path: &Path) -> Result<()> {
             if has_objects(&entry.path())? {
                 return Err(header_lost(&format!("objects in '{}'", name.display())));
             }
-        } else if name != LOCK && name != NAMES && !name.to_string_lossy().starts_with(HEADER_FILE) {
+        } else if name != LOCK
+            && name != NAMES
+            && name != PARTS_FILE
+            && !name.to_string_lossy().starts_with(HEADER_FILE)
+        {
             let name = name.display();
             let why = format!("the folder is no Clio store and not empty ('{name}' is in it); name an empty one");
             return Err(Error::new(Errno::ENOTEMPTY, "open", why));

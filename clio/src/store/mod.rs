@@ -2,6 +2,7 @@
 
 mod folder;
 mod header;
+mod parts;
 mod registry;
 
 pub use header::HEADER_FILE;
@@ -53,6 +54,8 @@ pub(crate) struct Local {
     pub(crate) namespace: Arc<Namespace>,
     /// The targets that are folders, for checks of what is at rest.
     pub(crate) dirs: Vec<Arc<DirTarget>>,
+    /// What is noted of its parts.
+    parts: Option<RankedMutex<parts::Parts>>,
     /// Keeps other processes out; released last.
     _lock: Option<File>,
 }
@@ -129,7 +132,7 @@ impl Store {
         Self {
             targets,
             names: namespace.clone(),
-            local: Some(Local { namespace, dirs, _lock: lock }),
+            local: Some(Local { namespace, dirs, parts: None, _lock: lock }),
             memory: None,
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             pools: Vec::new(),
@@ -259,13 +262,19 @@ impl Store {
 
     /// Makes names durable.
     pub(crate) fn sync_names(&self) -> Result<()> {
-        self.names.sync()
+        // Before: what is changed meanwhile may not be durable.
+        let epoch = self.local.as_ref().map(|local| local.namespace.epoch());
+        self.names.sync()?;
+        if let (Some(epoch), Some(parts)) = (epoch, self.local.as_ref().and_then(|local| local.parts.as_ref())) {
+            parts.lock().names_are(epoch);
+        }
+        Ok(())
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Err(e) = self.names.sync() {
+        if let Err(e) = self.sync_names() {
             tracing::error!(error = %e, "names could not be made durable at close");
         }
     }
