@@ -154,6 +154,21 @@ impl Namespace {
         state.next_epoch = Some(now.max(state.epoch.saturating_add(1)));
     }
 
+    /// Puts a new epoch at the end of what was changed, if anything was: should a part of that be lost, so is the epoch.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EIO`.
+    pub fn end_epoch(&self, now: u64) -> Result<()> {
+        let mut state = self.state();
+        if state.next_epoch.is_some() {
+            return Ok(());
+        }
+        state.next_epoch = Some(now.max(state.epoch.saturating_add(1)));
+        let mut batch = Batch::default();
+        batch.remove(Space::Meta, EPOCH_KEY);
+        self.commit(&mut state, batch)
+    }
+
     /// Whether nothing was ever made in it.
     pub fn is_unused(&self) -> bool {
         !self.state().fids.started()

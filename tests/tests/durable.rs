@@ -27,10 +27,11 @@ impl Bed {
         self.client.open_with(path, options.layout(narrow(2))).expect("open")
     }
 
-    /// The files that would not survive. Lock files hold nothing that matters.
+    /// The files that would not survive. Lock files hold nothing that matters, and what tells of the store's parts may
+    /// tell of those of an earlier time.
     fn would_be_lost(&self) -> Vec<PathBuf> {
         let mut lost = not_on_disk(&self.dir.path().join("store")).expect("cachestat");
-        lost.retain(|path| !path.ends_with("lock"));
+        lost.retain(|path| !path.ends_with("lock") && !path.ends_with("clio-parts.json"));
         lost
     }
 }

@@ -160,6 +160,27 @@ fn an_open_file_without_a_name_is_kept_by_a_repair() {
     assert!(buf == pattern(1, 0, LEN));
 }
 
+/// What follows a damaged place in the journal of names can't be read any more, and is not taken for never written.
+#[test]
+fn a_damaged_journal_of_names() {
+    let s = Stored::new();
+    let (names, good) = (s.store().join("namespace"), s.dir.path().join("good"));
+    copy(&names, &good);
+    let bytes = fs::read(names.join("0.jnl")).expect("read");
+    let written = bytes.iter().rposition(|b| *b != 0).expect("something") + 1;
+    for at in (0..32).map(|n| written * n / 32).chain([written - 1]) {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1;
+        fs::write(names.join("0.jnl"), &bytes).expect("write");
+        for _ in 0..2 {
+            refused(open(&s), Errno::EBADMSG, &["copy"]);
+        }
+        fs::remove_dir_all(&names).expect("remove");
+        copy(&good, &names);
+    }
+    assert!(content(&open(&s).expect("open"), "/f") == pattern(1, 0, LEN));
+}
+
 fn copy(from: &Path, to: &Path) {
     let done = std::process::Command::new("cp").arg("-a").args([from, to]).status().expect("cp");
     assert!(done.success());

@@ -6,6 +6,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Sn
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Memory for cached blocks of tables, in bytes.
@@ -26,6 +27,9 @@ const JOURNAL_EXTENSION: &str = "jnl";
 const PARTS: &str = "keyspaces";
 /// Tells what belongs to a part: without it, there is none.
 const PART_MARKER: &str = "current";
+
+/// What to do when the database is damaged.
+const RESTORE: &str = "restore the folder from a copy";
 
 /// See the module.
 pub(crate) struct DiskKv {
@@ -70,7 +74,13 @@ impl DiskKv {
             ];
             Ok(Self { db, spaces })
         };
-        open().map_err(|e| error("open", e).at(path.to_string_lossy()))
+        // fjall asserts that a journal says what it can say, which is not so of a damaged one.
+        let opened = catch_unwind(AssertUnwindSafe(open)).map_err(|panic| {
+            let said = panic.downcast_ref::<String>().map_or("it is not what it should be", String::as_str);
+            let said = said.replace('\n', " ");
+            Error::new(Errno::EBADMSG, "open", format!("the database of names is damaged: {said}; {RESTORE}"))
+        });
+        opened.and_then(|opened| opened.map_err(|e| error("open", e))).map_err(|e| e.at(path.to_string_lossy()))
     }
 }
 
@@ -79,7 +89,7 @@ impl DiskKv {
 fn check_complete(path: &Path) -> Result<()> {
     let io = |e| Error::from_io("open", e);
     let lost = |what: String| {
-        let why = format!("the database of names is damaged: {what}; restore the folder from a copy");
+        let why = format!("the database of names is damaged: {what}; {RESTORE}");
         Err(Error::new(Errno::EBADMSG, "open", why))
     };
     match std::fs::metadata(path.join(MARKER)) {
@@ -152,8 +162,25 @@ fn locked() -> Error {
 /// Every fjall error as ours, with a sentence that says what to do.
 fn error(op: &'static str, e: fjall::Error) -> Error {
     use fjall::Error as E;
+    use fjall::LsmError as L;
     match e {
         E::Locked => locked(),
+        E::Io(ref io) | E::Storage(L::Io(ref io)) if tells_damage(io) => damaged(op, e),
+        E::Storage(
+            L::Decompress(_)
+            | L::InvalidVersion(_)
+            | L::Unrecoverable
+            | L::ChecksumMismatch { .. }
+            | L::InvalidTag(_)
+            | L::InvalidTrailer
+            | L::InvalidHeader(_)
+            | L::Utf8(_),
+        )
+        | E::JournalRecovery(_)
+        | E::Decompress(_)
+        | E::InvalidTrailer
+        | E::InvalidTag(_)
+        | E::Unrecoverable => damaged(op, e),
         E::Io(e) | E::Storage(fjall::LsmError::Io(e)) => Error::from_io(op, e),
         E::InvalidVersion(Some(_)) => Error::new(
             Errno::EOPNOTSUPP,
@@ -172,6 +199,18 @@ fn error(op: &'static str, e: fjall::Error) -> Error {
         ),
         e => Error::new(Errno::EIO, op, format!("the namespace's database failed: {e}; check the disk")).with_cause(e),
     }
+}
+
+/// Whether an I/O error is one of content, not of the disk: something is missing, or can't be decoded.
+fn tells_damage(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind as K;
+    e.kind() == K::NotFound
+        || (e.raw_os_error().is_none() && matches!(e.kind(), K::InvalidData | K::UnexpectedEof | K::Other))
+}
+
+fn damaged(op: &'static str, e: fjall::Error) -> Error {
+    let why = format!("the database of names is damaged: {e}; {RESTORE}");
+    Error::new(Errno::EBADMSG, op, why).with_cause(e)
 }
 
 struct DiskView<'a> {
@@ -256,6 +295,74 @@ mod tests {
             std::fs::rename(aside.path().join("part"), dir.path().join(&lost)).unwrap();
             drop(DiskKv::open_existing(dir.path()).unwrap());
         }
+    }
+
+    fn files(path: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { files(&path, found) } else { found.push(path) }
+        }
+    }
+
+    /// Opens the database, and counts its records.
+    fn count(path: &Path) -> Result<usize> {
+        let kv = DiskKv::open_existing(path)?;
+        let mut n = 0;
+        for space in Space::ALL {
+            kv.view().scan(space, &[], None, &mut |_, _| {
+                n += 1;
+                Ok(std::ops::ControlFlow::Continue(()))
+            })?;
+        }
+        Ok(n)
+    }
+
+    #[test]
+    fn damage_anywhere_is_told_as_such() {
+        let dir = tempfile::tempdir().unwrap();
+        {
+            let kv = DiskKv::open(dir.path()).unwrap();
+            for i in 0..2000u32 {
+                let mut batch = Batch::default();
+                batch.put(Space::Inodes, i.to_be_bytes(), vec![i as u8; 100]);
+                kv.commit(batch).unwrap();
+                if i == 1500 {
+                    kv.spaces[Space::Inodes as usize].rotate_memtable_and_wait().unwrap();
+                }
+            }
+            kv.sync().unwrap();
+        }
+        assert_eq!(count(dir.path()).unwrap(), 2000);
+        let mut all = Vec::new();
+        files(dir.path(), &mut all);
+        let mut told = 0;
+        for path in all.iter().filter(|p| p.file_name().is_none_or(|n| n != LOCK)) {
+            let good = std::fs::read(path).unwrap();
+            for at in (0..8).map(|n| good.len() * n / 8).filter(|at| *at < good.len()) {
+                let mut bad = good.clone();
+                bad[at] ^= 0x55;
+                std::fs::write(path, &bad).unwrap();
+                let copy = tempfile::tempdir().unwrap();
+                let to = copy.path().join("db");
+                assert!(std::process::Command::new("cp").arg("-a").args([dir.path(), &to]).status().unwrap().success());
+                let marker = path.file_name().is_some_and(|n| n == MARKER);
+                match count(&to) {
+                    // fjall takes damage in a journal for the end of what was written; who opens the store sees by the
+                    // epoch that something is missing.
+                    Ok(n) => {
+                        assert!(n == 2000 || path.extension().is_some_and(|e| e == JOURNAL_EXTENSION), "{path:?} {at}")
+                    }
+                    Err(e) if marker => assert!(matches!(e.errno(), Errno::EINVAL | Errno::EOPNOTSUPP), "{e}"),
+                    Err(e) => {
+                        told += 1;
+                        assert_eq!(e.errno(), Errno::EBADMSG, "{path:?} {at}: {e}");
+                        assert!(e.to_string().contains("restore the folder from a copy"), "{e}");
+                    }
+                }
+            }
+            std::fs::write(path, &good).unwrap();
+        }
+        assert!(told > 30, "{told}");
     }
 
     #[test]

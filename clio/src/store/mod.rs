@@ -274,7 +274,8 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Err(e) = self.sync_names() {
+        let last = self.local.as_ref().map_or(Ok(()), |l| l.namespace.end_epoch(clio_core::clock::now_ns()));
+        if let Err(e) = last.and(self.sync_names()) {
             tracing::error!(error = %e, "names could not be made durable at close");
         }
     }

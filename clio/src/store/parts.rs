@@ -85,7 +85,9 @@ impl Parts {
     /// `EBADMSG`.
     pub(super) fn check_names(&self, names: &Namespace) -> Result<()> {
         match names.epoch() < self.content.names {
-            true => Err(changed("the store's names are older than when it was last open: a copy of before")),
+            true => Err(changed(
+                "the store's names are older than when it was last open: a copy of before, or their journal is damaged",
+            )),
             false => Ok(()),
         }
     }

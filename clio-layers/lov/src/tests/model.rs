@@ -160,3 +160,19 @@ proptest! {
         prop_assert!(world.read(0, 2 * LIMIT).expect("read") == model);
     }
 }
+
+/// The rest of a block that is written in part is what another client has put there.
+#[test]
+fn a_block_shared_with_another_client() {
+    let world = World::full(&Layout::composite().to_eof().stripe_size(UNIT).stripe_count(1));
+    let other = World::on(world.disk.clone(), world.layouts.clone());
+    let mut model = Vec::new();
+    for op in [
+        Op::Other { pos: 344_842, len: 233_200, seed: 0 },
+        Op::Write { pos: 362_882, len: 206_463, direct: false, seed: 0 },
+        Op::Read { pos: 209_979, len: 150_470, direct: false },
+        Op::Read { pos: 560_000, len: 20_000, direct: false },
+    ] {
+        apply(&world, &other, &mut model, &op);
+    }
+}

@@ -76,8 +76,13 @@ impl Top {
     }
 
     fn write(&mut self, cx: &mut IoCx<'_>, append: bool) -> Result<()> {
+        // With the locks, the targets have told their sizes: the merge of them says what is there to be kept.
+        let object = cx.io.object.clone();
+        let seen = object.attrs().load();
+        let attr = object.attr_get(cx.env)?;
+        object.attrs().settle(&seen, attr.size.max(attr.kms), attr.kms);
+        let size = attr.size;
         if append {
-            let size = cx.io.object.attr_get(cx.env)?.size;
             self.base = size;
             cx.io.pos = size;
             cx.io.iteration = Extent::with_len(size, self.buffer.lock().len() as u64);
