@@ -2,7 +2,7 @@
 
 use crate::cli::Global;
 use crate::output::Output;
-use crate::report::{Stop, message};
+use crate::report::{Stop, message, say};
 use crate::show;
 use clio::config::Source;
 use clio::{Client, Config, Errno, Error, StoreUri};
@@ -32,7 +32,7 @@ impl Failures {
     /// Says that something about `item` failed. The command goes on, and will exit with code 1.
     pub(crate) fn add(&self, item: impl AsRef<OsStr>, error: &Error) {
         self.any.store(true, Ordering::Relaxed);
-        eprintln!("{}", message(self.command, &show::escaped(item.as_ref()), error));
+        say(message(self.command, &show::escaped(item.as_ref()), error));
     }
 }
 
@@ -115,7 +115,7 @@ impl App {
     /// A client of the store, which is made if it doesn't exist.
     pub(crate) fn client_of_new(&self) -> Result<Client, Stop> {
         if let StoreUri::Mem { .. } = self.store()? {
-            eprintln!("clio: note: a mem: store is empty at the start of every command, and gone at its end");
+            say("clio: note: a mem: store is empty at the start of every command, and gone at its end");
         }
         self.connect(self.store_text()?)
     }
@@ -148,16 +148,16 @@ impl App {
             Ok(()) | Err(Stop::Pipe) => false,
             Err(Stop::Said) => true,
             Err(Stop::Usage(why)) => {
-                eprintln!("clio: {}: {why}", self.failures.command);
+                say(format_args!("clio: {}: {why}", self.failures.command));
                 return ExitCode::from(2);
             }
             Err(Stop::Failed { item, error }) => {
-                eprintln!("{}", message(self.failures.command, &item, &error));
+                say(message(self.failures.command, &item, &error));
                 true
             }
         };
         if let Some(client) = self.client.get().filter(|_| self.global.print_stats) {
-            eprintln!("{}", client.stats());
+            say(client.stats());
         }
         ExitCode::from(u8::from(failed || self.failures.any.load(Ordering::Relaxed)))
     }

@@ -9,5 +9,7 @@ pub(crate) fn to_stderr(default: &str) {
     let filter = EnvFilter::try_from_env("CLIO_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let colours = stderr().is_terminal() && !forbidden;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(colours).init();
+    // Without a word about errors of writing: it would go the same way, and panic there.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(colours);
+    log.log_internal_errors(false).init();
 }

@@ -1,6 +1,8 @@
 //! `clio`: the command line of Clio.
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads: see `output`, and `report::say`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod app;
 mod cli;

@@ -363,3 +363,20 @@ fn targets_on_one_disk_share_its_space() {
     };
     assert_eq!(space(4), space(1) / 4);
 }
+
+#[test]
+fn objects_set_aside_twice_are_both_kept() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut kept = Vec::new();
+    for n in 1..=3 {
+        let (target, client) = open(tmp.path());
+        client.write(FID, 0, &pattern(n, 5000)).unwrap();
+        kept.push((target.store().set_aside(FID).unwrap().unwrap(), pattern(n, 5000)));
+        assert_eq!(target.store().set_aside(FID).unwrap_err().errno(), Errno::ENOENT);
+    }
+    for (path, data) in kept {
+        assert_eq!(fs::read(&path).unwrap(), data, "{path:?}");
+        let sums = path.file_name().unwrap().to_str().unwrap().to_owned() + ".sum";
+        assert!(path.with_file_name(sums).exists(), "{path:?}");
+    }
+}

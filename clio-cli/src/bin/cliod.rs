@@ -1,6 +1,7 @@
 //! `cliod`: serves a store to all processes of a machine.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../log.rs"]
 mod log;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
                 // Whoever started it may be gone.
                 let _ = writeln!(std::io::stdout(), "{} {}", e.errno().raw(), e.detail());
             }
-            eprintln!("cliod: {e}");
+            say(format_args!("cliod: {e}"));
             ExitCode::FAILURE
         }
     }
@@ -69,22 +70,29 @@ fn open(args: &Cliod) -> Result<Service, Error> {
 
 fn serve(args: &Cliod, service: Service) -> ExitCode {
     if let Err(e) = end_on_signals(service.stop()) {
-        eprintln!("cliod: signals can't be caught: {e}");
+        say(format_args!("cliod: signals can't be caught: {e}"));
         return ExitCode::FAILURE;
     }
     match args.on_demand {
         true => say_ready(),
-        false => println!("serving {} at {}", args.store, service.socket().display()),
+        false => {
+            let _ = writeln!(std::io::stdout(), "serving {} at {}", args.store, service.socket().display());
+        }
     }
     // Without a service manager, nobody is told.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("cliod: {e}");
+            say(format_args!("cliod: {e}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says something on stderr, to whoever may read it.
+fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Tells the client that started the daemon; then standard output is nobody's.

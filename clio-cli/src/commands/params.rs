@@ -2,7 +2,7 @@
 
 use super::config::settings;
 use crate::app::App;
-use crate::report::Stop;
+use crate::report::{Stop, say};
 use clap::{Args, Subcommand};
 use clio::config::Source;
 use clio::{Config, Error};
@@ -99,7 +99,7 @@ fn overridden(path: &Path, pairs: &[String]) {
     for name in pairs.iter().filter_map(|p| p.split_once('=')).map(|(n, _)| n.trim()) {
         let variable = format!("CLIO_{}", name.to_ascii_uppercase());
         if std::env::var_os(&variable).is_some() {
-            eprintln!("clio: note: {variable} is set, and overrides {name} of {}", path.display());
+            say(format_args!("clio: note: {variable} is set, and overrides {name} of {}", path.display()));
         }
     }
 }

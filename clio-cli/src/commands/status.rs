@@ -18,7 +18,7 @@ struct Shown<'a> {
     kind: &'static str,
     /// `embedded`: the process that opens the store serves it; `node`: a daemon does.
     mode: &'static str,
-    /// `ready`, `busy` (another process has it open), `missing` or `unusable`.
+    /// `ready`, `stopped` (no daemon runs; the first client starts one), `busy` (another process has it open), `missing` or `unusable`.
     state: &'static str,
     /// Why, where it isn't ready.
     detail: Option<String>,
@@ -40,7 +40,7 @@ struct Daemon {
 impl Status {
     pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
         let shown = look(app)?;
-        let ready = shown.state == "ready";
+        let ready = matches!(shown.state, "ready" | "stopped");
         if app.json() {
             app.print_json(&shown)?;
         } else {
@@ -93,6 +93,12 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
     if missing {
         shown.state = "missing";
         shown.detail = Some("there is no store in this folder; make one with 'clio format'".into());
+        return Ok(shown);
+    }
+    // To look is no reason to start one.
+    if shown.mode == "node" && shown.daemon.is_none() {
+        shown.state = "stopped";
+        shown.detail = Some("no daemon runs; the first program that uses the store starts one".into());
         return Ok(shown);
     }
     match app.connect(store) {

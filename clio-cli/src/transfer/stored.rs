@@ -1,6 +1,7 @@
 //! The store, as a place.
 
 use super::place::{Info, Kind, Place, Sink, Source};
+use crate::report::say;
 use clio::{Client, Errno, File, FileType, Metadata, OpenOptions, Result};
 use std::ffi::OsString;
 use std::ops::Range;
@@ -149,6 +150,6 @@ fn undo(client: &Client, path: &Path, is_new: bool) {
         false => client.open_with(path, OpenOptions::new().write(true).truncate(true)).map(drop),
     };
     if let Err(e) = undone {
-        eprintln!("clio: note: '{}' stays, as an incomplete copy: {}", path.display(), e.detail());
+        say(format_args!("clio: note: '{}' stays, as an incomplete copy: {}", path.display(), e.detail()));
     }
 }

@@ -232,3 +232,18 @@ fn files_and_folders_in_each_others_place() {
     bed.run(["get", "/f", "/no/such/place"])
         .failed(1, &["clio: get '/f': open '/no/such/place': no such file", "check the path (ENOENT)"]);
 }
+
+/// Nobody reads what is said on stderr: the rest is done all the same, and the exit code tells.
+#[test]
+fn a_stderr_that_nobody_reads() {
+    for log in ["warn", "trace"] {
+        let bed = Bed::new();
+        let file = bed.make("file", &noise(1000));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = bed.command(["put", "nowhere/1", "nowhere/2"]);
+        command.arg(&file).arg("/").env("CLIO_LOG", log).stderr(writer);
+        assert_eq!(command.status().unwrap().code(), Some(1), "{log}");
+        assert_eq!(bed.ok(["cat", "/file"]).stdout, noise(1000));
+    }
+}

@@ -62,3 +62,17 @@ fn a_daemon_that_was_told_to_end_leaves_a_store_that_opens() {
         assert_ne!(store.daemon(), Some(daemon));
     }
 }
+
+#[test]
+fn to_ask_how_the_daemon_is_starts_none() {
+    let store = Store::new();
+    store.process().tell("open /f");
+    assert!(store.daemon().is_some());
+    assert!(store.clio(&["shutdown"]).status.success());
+    for _ in 0..2 {
+        let out = store.clio(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        assert_eq!((&status["state"], &status["daemon"]), (&"stopped".into(), &serde_json::Value::Null));
+        assert!(out.status.success());
+    }
+}
