@@ -171,3 +171,28 @@ fn holes_are_told_from_losses() {
     assert_eq!(seek(&client, far, true), Ok(far + 4096));
     assert_eq!(seek(&client, far + 4096, false), Err(Errno::ENXIO));
 }
+
+#[test]
+fn an_object_in_the_wrong_folder_is_told_of() {
+    let (tmp, data) = store();
+    let (right, sums) = (data_file(tmp.path()), data_file(tmp.path()).with_extension("sum"));
+    let wrong = tmp.path().join("objects/00").join(right.file_name().unwrap());
+    assert_ne!(right, wrong);
+    fs::rename(&right, &wrong).unwrap();
+    {
+        let (target, client) = open(tmp.path());
+        let told: Vec<_> = target.store().objects().map(|o| o.unwrap_err().to_string()).collect();
+        assert_eq!(told.len(), 1, "it counts as none: {told:?}");
+        let right = right.parent().unwrap().file_name().unwrap().to_str().unwrap();
+        assert!(told[0].contains(&format!("belongs in the folder '{right}'; move it there")), "{told:?}");
+        assert_eq!(client.read(FID, 0, 10).unwrap_err().errno(), Errno::EBADMSG);
+        assert_eq!(target.store().lost().collect::<Vec<_>>(), [FID, FID], "by its checksums, and by its trace");
+    }
+    fs::rename(&sums, wrong.with_extension("sum")).unwrap();
+    assert_eq!(open(tmp.path()).0.store().objects().filter(Result::is_err).count(), 2);
+    fs::rename(&wrong, &right).unwrap();
+    fs::rename(wrong.with_extension("sum"), &sums).unwrap();
+    let (target, client) = open(tmp.path());
+    assert!(client.read(FID, 0, SIZE as usize).unwrap().0 == data);
+    assert_eq!(target.store().lost().count(), 0);
+}

@@ -188,6 +188,16 @@ impl Client {
                     report.findings.push(format!("target {at}: object {fid}: {unlisted} more damaged blocks"));
                 }
             }
+            let lost: BTreeSet<Fid> = dir.store().lost().filter(|fid| !owned.contains(index, *fid)).collect();
+            for fid in lost {
+                let what = format!("target {at}: object {fid} belongs to no file, and only its checksums are left");
+                let mended = if repair { dir.store().destroy(fid).map(|()| true) } else { Ok(false) };
+                match mended {
+                    Ok(true) => report.repaired.push(format!("{what}: removed")),
+                    Ok(false) => report.findings.push(what),
+                    Err(e) => report.findings.push(format!("{what}: {e}")),
+                }
+            }
             // Most were never written. Of one that was, and whose data is gone, there is a trace.
             for fid in owned.stripes.get(&index).into_iter().flatten().filter(|fid| !stored.contains(fid)) {
                 if let Err(e) = dir.store().getattr(*fid) {

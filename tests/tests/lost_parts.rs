@@ -326,3 +326,24 @@ fn a_sync_of_all_is_for_what_others_wrote_too() {
     damage(&s);
     refused(read(&open(&s).expect("open")), Errno::EBADMSG, &["damaged"]);
 }
+
+/// Of objects that no file owns any more, what is left is told of, and goes with a repair.
+#[test]
+fn what_is_left_of_objects_without_a_file() {
+    let s = Stored::new();
+    let aside = s.dir.path().join("aside");
+    copy(&s.store().join("target-0000"), &aside);
+    open(&s).expect("open").remove_file("/f").expect("remove");
+    // The checksums come back, as after a crash of the machine, but not the data.
+    for part in ["objects", "made"] {
+        copy(&aside.join(part), &s.store().join("target-0000"));
+    }
+    s.objects(false).iter().for_each(|data| fs::remove_file(data).expect("remove"));
+    let report = open(&s).expect("open").check(false).expect("check");
+    assert_eq!(report.findings.len(), 1, "{report}");
+    assert!(report.findings[0].contains("belongs to no file, and only its checksums are left"), "{report}");
+    let report = open(&s).expect("open").check(true).expect("check");
+    assert!(report.is_clean() && report.repaired.len() == 1, "{report}");
+    let report = open(&s).expect("open").check(true).expect("check");
+    assert!(report.is_clean() && report.repaired.is_empty(), "{report}");
+}

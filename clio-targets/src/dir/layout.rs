@@ -15,6 +15,11 @@ pub(super) fn spread(fid: Fid) -> u64 {
     mixed ^ mixed >> 32
 }
 
+/// The number of the folder that holds an object's files.
+pub(super) fn number(fid: Fid) -> u64 {
+    spread(fid) % FOLDERS
+}
+
 /// The folder number `n` below the store's `root`.
 pub(super) fn folder(root: &Path, n: u64) -> PathBuf {
     root.join("objects").join(format!("{n:02x}"))
@@ -27,12 +32,12 @@ pub(super) fn trace_folder(root: &Path, n: u64) -> PathBuf {
 
 /// The folder that holds an object's trace. Made with its first.
 pub(super) fn trace_folder_of(root: &Path, fid: Fid) -> PathBuf {
-    trace_folder(root, spread(fid) % FOLDERS)
+    trace_folder(root, number(fid))
 }
 
 /// The folder that holds an object's files.
 pub(super) fn folder_of(root: &Path, fid: Fid) -> PathBuf {
-    folder(root, spread(fid) % FOLDERS)
+    folder(root, number(fid))
 }
 
 fn name(fid: Fid) -> String {
@@ -57,7 +62,7 @@ pub(super) fn side(root: &Path, fid: Fid) -> PathBuf {
 /// What a name in one of the folders stands for.
 pub(super) enum Name {
     Data(Fid),
-    Side,
+    Side(Fid),
     Foreign,
 }
 
@@ -66,7 +71,7 @@ pub(super) fn parse(name: &std::ffi::OsStr) -> Name {
     let (stem, side) = name.strip_suffix(".sum").map_or((name, false), |stem| (stem, true));
     let hex = stem.len() == 32 && stem.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     match u128::from_str_radix(stem, 16) {
-        Ok(_) if hex && side => Name::Side,
+        Ok(n) if hex && side => Name::Side(Fid::from_bytes(n.to_be_bytes())),
         Ok(n) if hex => Name::Data(Fid::from_bytes(n.to_be_bytes())),
         _ => Name::Foreign,
     }
@@ -82,7 +87,7 @@ mod tests {
         let path = data(Path::new("/s"), fid);
         starts_and_ends(&path, "/s/objects/", "/00000000000000010000000200000004");
         assert!(matches!(parse(path.file_name().unwrap()), Name::Data(f) if f == fid));
-        assert!(matches!(parse(side(Path::new("/s"), fid).file_name().unwrap()), Name::Side));
+        assert!(matches!(parse(side(Path::new("/s"), fid).file_name().unwrap()), Name::Side(f) if f == fid));
         assert!(matches!(parse("00".as_ref()), Name::Foreign));
         assert!(matches!(parse("+0000000000000010000000200000004".as_ref()), Name::Foreign));
         assert_eq!(spread(fid), 9_318_045_156_437_940_448);
@@ -93,7 +98,7 @@ mod tests {
         fn a_name_is_an_objects_or_foreign(name in "[0-9a-f]{30,33}(\\.sum|\\.tmp)?|.{0,40}", fid: [u8; 16]) {
             match parse(name.as_ref()) {
                 Name::Data(fid) => assert_eq!(data(Path::new("/s"), fid).file_name().unwrap(), name.as_str()),
-                Name::Side => assert!(matches!(parse(name.trim_end_matches(".sum").as_ref()), Name::Data(_))),
+                Name::Side(fid) => assert_eq!(side(Path::new("/s"), fid).file_name().unwrap(), name.as_str()),
                 Name::Foreign => assert!(name.len() != 32 || name.bytes().any(|b| !b"0123456789abcdef".contains(&b))),
             }
             let fid = Fid::from_bytes(fid);

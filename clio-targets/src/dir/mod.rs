@@ -143,13 +143,29 @@ impl DirStore {
     }
 
     /// All objects, in no order. What is made or destroyed meanwhile may or may not be among them. A file that is
-    /// none of Clio's is an error `EBADMSG` with its path; the iteration can go on after it.
+    /// none of Clio's, or not where it should be, is an error `EBADMSG` with its path; the iteration can go on after it.
     pub fn objects(&self) -> impl Iterator<Item = Result<Fid>> + '_ {
-        self.named_in(layout::folder)
+        self.named_in(layout::folder).filter_map(|name| match name {
+            Ok(layout::Name::Data(fid)) => Some(Ok(fid)),
+            Ok(_) => None,
+            Err(e) => Some(Err(e)),
+        })
     }
 
-    /// The objects that have a file of their name in one of the folders `folder`.
-    fn named_in(&self, folder: fn(&Path, u64) -> PathBuf) -> impl Iterator<Item = Result<Fid>> + '_ {
+    /// The objects of which only what tells that they were there is left: that their data is gone is `EBADMSG` to whoever
+    /// uses them. In no order, and some more than once.
+    pub fn lost(&self) -> impl Iterator<Item = Fid> + '_ {
+        let told = self.named_in(layout::folder).chain(self.named_in(layout::trace_folder)).filter_map(Result::ok);
+        let fids = told.filter_map(|name| match name {
+            layout::Name::Side(fid) | layout::Name::Data(fid) => Some(fid),
+            layout::Name::Foreign => None,
+        });
+        let has_data = |fid: &Fid| layout::data(&self.root, *fid).try_exists().unwrap_or(true);
+        fids.filter(move |fid| !has_data(fid)).filter(|fid| self.with_read(*fid, |_| ()).is_err_and(|e| is_damage(&e)))
+    }
+
+    /// What the files in the folders `folder` are.
+    fn named_in(&self, folder: fn(&Path, u64) -> PathBuf) -> impl Iterator<Item = Result<layout::Name>> + '_ {
         (0..layout::FOLDERS).flat_map(move |n| {
             let folder = folder(&self.root, n);
             let fail = |folder: &Path, e| Error::from_io("list", e).at(folder.display().to_string());
@@ -157,16 +173,20 @@ impl DirStore {
                 Ok(entries) => (Some(entries), None),
                 Err(e) => (None, Some(Err(fail(&folder, e)))),
             };
-            let names = entries.into_iter().flatten().filter_map(move |entry| match entry {
-                Err(e) => Some(Err(fail(&folder, e))),
-                Ok(entry) => match layout::parse(&entry.file_name()) {
-                    layout::Name::Data(fid) => Some(Ok(fid)),
-                    layout::Name::Side => None,
-                    layout::Name::Foreign => {
-                        let text = "this file is none of Clio's; move it away";
-                        Some(Err(Error::new(Errno::EBADMSG, "list", text).at(entry.path().display().to_string())))
+            let refuse =
+                |path: &Path, why: String| Err(Error::new(Errno::EBADMSG, "list", why).at(path.display().to_string()));
+            let names = entries.into_iter().flatten().map(move |entry| {
+                let entry = entry.map_err(|e| fail(&folder, e))?;
+                match layout::parse(&entry.file_name()) {
+                    layout::Name::Foreign => refuse(&entry.path(), "this file is none of Clio's; move it away".into()),
+                    layout::Name::Data(fid) | layout::Name::Side(fid) if layout::number(fid) != n => {
+                        let number = layout::number(fid);
+                        let why =
+                            format!("this file of object {fid} belongs in the folder '{number:02x}'; move it there");
+                        refuse(&entry.path(), why)
                     }
-                },
+                    name => Ok(name),
+                }
             });
             names.chain(error)
         })
@@ -214,8 +234,12 @@ impl DirStore {
             return self.intent.settle().map_err(fail);
         }
         // Of those that a crash took whole, the traces go.
-        let all = self.objects().chain(self.named_in(layout::trace_folder)).take_while(|_| self.intent.has_suspects());
-        for fid in all.filter_map(Result::ok).filter(|fid| self.intent.suspects(*fid, 0)) {
+        let traces = self.named_in(layout::trace_folder).filter_map(|name| match name {
+            Ok(layout::Name::Data(fid)) => Some(fid),
+            _ => None,
+        });
+        let all = self.objects().filter_map(Result::ok).chain(traces).take_while(|_| self.intent.has_suspects());
+        for fid in all.filter(|fid| self.intent.suspects(*fid, 0)) {
             match self.with_read(fid, |_| ()) {
                 Err(e) if !is_damage(&e) => return Err(e),
                 _ => {}
