@@ -45,6 +45,7 @@ fn main() -> Result<()> {
 }
 
 fn demo(rest: &[&str]) -> Result<()> {
+    eprintln!("demo: building, which takes some minutes the first time");
     cargo("demo", &["run", "--quiet", "--release", "--package", "clio-examples", "--bin", "demo", "--"])
         .args(rest)
         .run()
