@@ -32,7 +32,9 @@ fn first_read_reads_ahead() {
         assert_eq!(buf, data[n as usize * (64 << 10)..][..64 << 10]);
     }
     let stats = reader.stats();
-    assert!(stats.cache.readahead_issued_bytes > 2 << 20, "{stats}");
+    let ahead = &stats.cache;
+    assert!(ahead.readahead_issued_bytes > 2 << 20, "{stats}");
+    assert!(ahead.readahead_hit_bytes + ahead.readahead_wasted_bytes <= ahead.readahead_issued_bytes, "{stats}");
     let rpcs: u64 = stats.targets[0].read_rpc_pages.iter().map(|(_, n)| n).sum();
     assert!(rpcs < 32, "fewer transfers than reads: {stats}");
     assert!(stats.targets[0].read_bytes <= 8 << 20, "never beyond the end of file: {stats}");

@@ -1,5 +1,6 @@
 //! What the cache counts, at a cost that the fast path can bear.
 
+use crate::read_ahead::Advice;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 
@@ -20,11 +21,12 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Dirty pages written out to make room.
     pub pressure_writes: u64,
-    /// Bytes asked for ahead of readers.
+    /// Bytes to be read ahead of readers. Some are read already by somebody else, or find no memory, or the reader is
+    /// faster and fetches them itself.
     pub ahead_issued_bytes: u64,
-    /// Bytes asked for ahead that readers have come to.
+    /// Of these, bytes that readers have come to.
     pub ahead_hit_bytes: u64,
-    /// Bytes asked for ahead of a reader who then turned elsewhere.
+    /// Of these, bytes that lay ahead of a reader who then turned elsewhere.
     pub ahead_wasted_bytes: u64,
 }
 
@@ -35,9 +37,9 @@ pub(crate) struct Counters {
     pub(crate) missed_blocks: AtomicU64,
     pub(crate) evictions: AtomicU64,
     pub(crate) pressure_writes: AtomicU64,
-    pub(crate) ahead_issued_bytes: AtomicU64,
-    pub(crate) ahead_hit_bytes: AtomicU64,
-    pub(crate) ahead_wasted_bytes: AtomicU64,
+    ahead_issued_bytes: AtomicU64,
+    ahead_hit_bytes: AtomicU64,
+    ahead_wasted_bytes: AtomicU64,
 }
 
 /// Hits of a thread that go into the counter at once.
@@ -60,6 +62,13 @@ impl Counters {
                 self.hits.fetch_add(u64::from(SAMPLE), Ordering::Relaxed);
             }
         });
+    }
+
+    /// Counts what is to be read ahead, and what came of what was.
+    pub(crate) fn ahead(&self, advice: &Advice) {
+        Self::add(&self.ahead_issued_bytes, advice.ahead.iter().map(|e| e.len()).sum());
+        Self::add(&self.ahead_hit_bytes, advice.hit_bytes);
+        Self::add(&self.ahead_wasted_bytes, advice.wasted_bytes);
     }
 
     /// Adds `n` to a counter.

@@ -4,7 +4,6 @@
 //! day. Reads that the cache serves at one stroke must cost nothing, so of these only the first of an open file counts.
 
 use super::VvpFile;
-use crate::cache::Counters;
 use clio_core::clock::{is_read_worth_noting, now_ns};
 use clio_core::env::{Env, EnvTags};
 use clio_core::sync::atomic::Ordering;
@@ -56,9 +55,7 @@ impl VvpFile {
         }
         let size = self.object.attrs().kms();
         let advice = self.ahead.on_read(read, size, false, self.state.read_ahead_limits());
-        let counters = self.state.cache.counters();
-        Counters::add(&counters.ahead_hit_bytes, advice.hit_bytes);
-        Counters::add(&counters.ahead_wasted_bytes, advice.wasted_bytes);
+        self.state.cache.counters().ahead(&advice);
         for extent in advice.ahead {
             self.ahead.defer(extent);
         }

@@ -120,10 +120,8 @@ impl VvpIo {
     /// What to read ahead under the lock held; the rest is left for an IO of its own.
     fn plan_ahead(&self, cx: &mut IoCx<'_>, read: Extent, size: u64) -> Ahead {
         let (Some(ahead), Some(state)) = (&self.ahead, &self.state) else { return Ahead::new() };
-        let counters = state.cache.counters();
         let advice = ahead.on_read(read, size, true, state.read_ahead_limits());
-        Counters::add(&counters.ahead_hit_bytes, advice.hit_bytes);
-        Counters::add(&counters.ahead_wasted_bytes, advice.wasted_bytes);
+        state.cache.counters().ahead(&advice);
         let mut now = Ahead::new();
         for extent in advice.ahead {
             let mut here = Self::covered(cx, extent);
@@ -222,9 +220,6 @@ impl VvpIo {
         let wanted = wanted.minus(page.valid()).minus(page.dirty()).minus(taken);
         if wanted.is_empty() || !page.in_flight().is_empty() || !owned.attach(wanted) {
             return BlockSet::EMPTY;
-        }
-        if let Some(state) = &self.state {
-            Counters::add(&state.cache.counters().ahead_issued_bytes, wanted.count() as u64 * BLOCK_SIZE);
         }
         wanted
     }
