@@ -77,11 +77,13 @@ impl OpenObject {
         Ok(Attr { kms: self.attr.size, blocks, ..self.attr })
     }
 
-    /// Whether [`OpenObject::read`] finds all checksums in memory.
-    pub(super) fn sums_cached(&self, bulk: &[BulkSegment]) -> bool {
+    /// Whether [`OpenObject::read`] finds all checksums without waiting for the disk, or without waiting long if not
+    /// `nowait`.
+    pub(super) fn sums_at_hand(&self, bulk: &[BulkSegment], nowait: bool) -> bool {
         bulk.iter().filter(|s| !s.mem.is_empty()).all(|s| {
             let last = (s.extent().end - 1).min(self.attr.size.saturating_sub(1));
-            self.side.cached(s.offset / BLOCK_SIZE) && self.side.cached(last / BLOCK_SIZE)
+            let blocks = [s.offset / BLOCK_SIZE, last / BLOCK_SIZE];
+            blocks.iter().all(|block| self.side.is_at_hand(*block, nowait))
         })
     }
 

@@ -147,9 +147,31 @@ impl SideFile {
         self.file.write_all_at(&header.encode(), 0)
     }
 
-    /// Whether the checksum of `block` can be had without waiting for the disk.
-    pub(super) fn cached(&self, block: u64) -> bool {
-        self.pages.lock().contains_key(&(block / PAGE_BLOCKS))
+    /// Whether the checksum of `block` can be had without waiting for the disk: its page is loaded if that takes no
+    /// waiting, or in spite of that if not `nowait`.
+    pub(super) fn is_at_hand(&self, block: u64, nowait: bool) -> bool {
+        let mut pages = self.pages.lock();
+        let page = block / PAGE_BLOCKS;
+        if pages.contains_key(&page) {
+            return true;
+        }
+        let mut bytes = Box::new([0; PAGE]);
+        // It is one page of the system's cache: all of it is there, or nothing, or the file ends.
+        if sys::read_bytes_at(self.file.as_fd(), &mut bytes[..], page_offset(page), nowait).is_err() {
+            return false;
+        }
+        Self::make_room(&mut pages);
+        pages.insert(page, Page(bytes));
+        true
+    }
+
+    /// Drops a page if there are too many, whichever comes first.
+    fn make_room(pages: &mut HashMap<u64, Page>) {
+        if pages.len() >= CACHED_PAGES
+            && let Some(any) = pages.keys().next().copied()
+        {
+            pages.remove(&any);
+        }
     }
 
     pub(super) fn sum(&self, block: u64) -> io::Result<Sum> {
@@ -169,8 +191,8 @@ impl SideFile {
     }
 
     fn load<'a>(&self, pages: &'a mut HashMap<u64, Page>, page: u64) -> io::Result<&'a mut Page> {
-        if pages.len() >= CACHED_PAGES && !pages.contains_key(&page) {
-            pages.clear();
+        if !pages.contains_key(&page) {
+            Self::make_room(pages);
         }
         match pages.entry(page) {
             std::collections::hash_map::Entry::Occupied(o) => Ok(o.into_mut()),
@@ -303,5 +325,30 @@ impl SideFile {
             self.marked.remove(&page);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_brought_into_memory_and_few_pages_stay() {
+        let mut side = SideFile::new(tempfile::tempfile().unwrap());
+        let pages = 3 * CACHED_PAGES as u64;
+        let sum = |page: u64| Sum(page as u32 + 1);
+        for page in 0..pages {
+            side.update(&[(page * PAGE_BLOCKS + 7, sum(page))]).unwrap();
+        }
+        for page in (0..pages).rev() {
+            let block = page * PAGE_BLOCKS + 7;
+            assert!(side.is_at_hand(block, false), "page {page}");
+            assert!(side.pages.lock().contains_key(&page));
+            assert_eq!(side.sum(block).unwrap(), sum(page));
+            assert!(side.pages.lock().len() <= CACHED_PAGES);
+        }
+        // Beyond the end of the file nothing was ever written.
+        assert!(side.is_at_hand(pages * PAGE_BLOCKS, false));
+        assert_eq!(side.sum(pages * PAGE_BLOCKS).unwrap(), Sum::HOLE);
     }
 }

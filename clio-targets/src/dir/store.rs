@@ -62,10 +62,11 @@ impl ObjectStore for DirStore {
         let place = self.table.known(fid)?;
         let slot = place.slot.try_read()?;
         let Slot::Open(object) = &*slot else { return None };
-        if !object.sums_cached(bulk) {
+        let nowait = !self.in_memory;
+        if !object.sums_at_hand(bulk, nowait) {
             return None;
         }
-        match object.read(bulk, !self.in_memory) {
+        match object.read(bulk, nowait) {
             Ok(filled) => Some(Ok(filled)),
             Err(e) if matches!(e.errno(), Errno::EAGAIN | Errno::EOPNOTSUPP) => None,
             Err(e) => Some(Err(e)),
