@@ -31,8 +31,15 @@ fn layout(shape: Shape) -> Layout {
 struct Child {
     client: Client,
     root: String,
-    open: BTreeMap<u64, File>,
+    open: BTreeMap<u64, Open>,
     created: u64,
+}
+
+/// A file.
+struct Open {
+    plain: File,
+    /// Each write to it is made durable.
+    dsync: File,
 }
 
 fn work(uri: &str, round: u64) -> Result<(), Error> {
@@ -59,25 +66,31 @@ impl Child {
         match op {
             Op::Create { path, shape } => {
                 let options = read_write().create_new(true).layout(layout(*shape));
-                let file = self.client.open_with(self.path(path), options)?;
-                self.open.insert(self.created, file);
+                let plain = self.client.open_with(self.path(path), options)?;
+                let dsync = self.client.open_with(self.path(path), read_write().dsync(true))?;
+                self.open.insert(self.created, Open { plain, dsync });
                 self.created += 1;
             }
             Op::Write { file, at, data, sync } => {
-                self.open[file].write_all_at(&data.0, *at)?;
-                if *sync {
-                    self.open[file].sync_data()?;
+                let open = &self.open[file];
+                let dsync = *sync && data.is_for_dsync();
+                if dsync { &open.dsync } else { &open.plain }.write_all_at(&data.0, *at)?;
+                if *sync && !dsync {
+                    open.plain.sync_data()?;
                 }
             }
             Op::Append { file, data } => {
-                let at = self.open[file].append(&data.0)?;
+                let (open, dsync) = (&self.open[file], data.is_for_dsync());
+                let at = if dsync { &open.dsync } else { &open.plain }.append(&data.0)?;
                 assert_eq!(at, tree.size(*file), "where an append goes");
-                self.open[file].sync_data()?;
+                if !dsync {
+                    open.plain.sync_data()?;
+                }
             }
-            Op::Truncate { file, size } => self.open[file].set_len(*size)?,
+            Op::Truncate { file, size } => self.open[file].plain.set_len(*size)?,
             Op::Punch { file, at, len } => {
-                self.open[file].punch_hole(*at, *len)?;
-                self.open[file].sync_data()?;
+                self.open[file].plain.punch_hole(*at, *len)?;
+                self.open[file].plain.sync_data()?;
             }
             Op::Rename { from, to } => self.client.rename(self.path(from), self.path(to))?,
             Op::Unlink { path } => {

@@ -52,6 +52,21 @@ impl Content {
         self.since.clear();
     }
 
+    /// The write that came last was synchronous: that is durable, and what was written before stays as it was.
+    fn sync_last(&mut self) {
+        let Some(Change::Write { at, data }) = self.since.pop() else { panic!("not a write") };
+        let end = at + data.len();
+        self.sure.resize(self.sure.len().max(end), 0);
+        self.sure[at..end].copy_from_slice(&data);
+        for change in &mut self.since {
+            let Change::Write { at: earlier, data: old } = change else { continue };
+            let (from, to) = (at.max(*earlier), end.min(*earlier + old.len()));
+            if from < to {
+                old[from - *earlier..to - *earlier].copy_from_slice(&data[from - at..to - at]);
+            }
+        }
+    }
+
     /// A truncate has returned: the size is that, and what is beyond is gone; what was written before may be dirty yet.
     fn truncated(&mut self, size: usize) {
         self.sure.resize(size, 0);
@@ -160,13 +175,15 @@ impl Tree {
                 self.files.insert(file, Content::default());
                 self.names.insert(path.clone(), file);
             }
-            Op::Write { file, sync, .. } => {
+            Op::Write { file, sync: true, data, .. } | Op::Append { file, data } => {
                 self.change(op);
-                if *sync {
-                    self.content(*file).sync();
+                match data.is_for_dsync() {
+                    true => self.content(*file).sync_last(),
+                    false => self.content(*file).sync(),
                 }
             }
-            Op::Append { file, .. } | Op::Punch { file, .. } => {
+            Op::Write { .. } => self.change(op),
+            Op::Punch { file, .. } => {
                 self.change(op);
                 self.content(*file).sync();
             }

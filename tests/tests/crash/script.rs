@@ -61,6 +61,13 @@ pub enum Op {
 #[derive(Clone)]
 pub struct Data(pub Vec<u8>);
 
+impl Data {
+    /// One way to have it durable, or the other: it is written synchronously, or a sync follows.
+    pub fn is_for_dsync(&self) -> bool {
+        self.0.len().is_multiple_of(2)
+    }
+}
+
 impl std::fmt::Debug for Data {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes", self.0.len())
