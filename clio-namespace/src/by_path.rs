@@ -167,6 +167,22 @@ impl Namespace {
         self.unlink(ctx, dir, &name).map_err(|e| e.at(path.describe()))
     }
 
+    /// [`Namespace::unmake`] by path. Symbolic links are followed, as they were when the file was made.
+    ///
+    /// # Errors
+    /// As [`Namespace::unmake`] and [`Namespace::resolve`].
+    pub fn unmake_path<'a>(&self, ctx: &OpCtx, path: impl Into<PathAt<'a>>, known: &Inode) -> Result<Option<Removed>> {
+        if let Some(reply) = self.replayed(ctx)? {
+            return reply.maybe_removed();
+        }
+        let path = path.into();
+        let parent = self.walk("unmake", path, Final::Follow)?;
+        match parent.last {
+            Last::Name(name) => self.unmake(ctx, parent.dir, &name, known).map_err(|e| e.at(path.describe())),
+            Last::Dot | Last::DotDot | Last::Root => Ok(None),
+        }
+    }
+
     /// [`Namespace::rmdir`] by path. `EINVAL` for ".", `ENOTEMPTY` for "..", `EBUSY` for the root.
     ///
     /// # Errors

@@ -33,6 +33,9 @@ pub trait Names: Send + Sync + Debug {
     fn link(&self, ctx: &OpCtx, old: PathAt<'_>, follow: bool, new: PathAt<'_>) -> Result<Inode>;
     /// Removes a name. What is to be destroyed then is the caller's to destroy, if the answer names it.
     fn unlink(&self, ctx: &OpCtx, path: PathAt<'_>) -> Result<Removed>;
+    /// Takes the name of a new file away again that its maker can't open, if it is as `known` and nobody else has come to
+    /// use it; `None` if somebody has.
+    fn unmake(&self, ctx: &OpCtx, path: PathAt<'_>, known: &Inode) -> Result<Option<Removed>>;
     /// Removes an empty directory.
     fn rmdir(&self, ctx: &OpCtx, path: PathAt<'_>) -> Result<Removed>;
     /// Renames; what was replaced.
@@ -92,6 +95,9 @@ impl Names for Namespace {
     }
     fn unlink(&self, ctx: &OpCtx, path: PathAt<'_>) -> Result<Removed> {
         Namespace::unlink_path(self, ctx, path)
+    }
+    fn unmake(&self, ctx: &OpCtx, path: PathAt<'_>, known: &Inode) -> Result<Option<Removed>> {
+        Namespace::unmake_path(self, ctx, path, known)
     }
     fn rmdir(&self, ctx: &OpCtx, path: PathAt<'_>) -> Result<Removed> {
         Namespace::rmdir_path(self, ctx, path)

@@ -149,11 +149,16 @@ impl<'v> Txn<'v> {
         Ok(())
     }
 
+    /// Whether somebody has `fid` open.
+    pub(crate) fn is_open(&self, fid: Fid) -> bool {
+        self.state.open.contains_key(&fid)
+    }
+
     /// Takes a name from `fid`, a directory's only one. The last one that goes takes the inode with it, or makes it
     /// an orphan if it is open.
     pub(crate) fn drop_link(&mut self, fid: Fid) -> Result<Removed> {
         let now = self.now;
-        let open = self.state.open.contains_key(&fid);
+        let open = self.is_open(fid);
         let inode = self.edit(fid)?;
         let kind = inode.kind;
         inode.nlink = if kind == Kind::Dir { 0 } else { inode.nlink.saturating_sub(1) };

@@ -57,12 +57,7 @@ impl Place for Stored {
     fn create(&self, path: &Path, mode: u32) -> Result<Box<dyn Sink>> {
         let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode);
         let is_new = matches!(self.0.identity(path), Err(e) if e.errno() == Errno::ENOENT);
-        let file = self.0.open_with(path, options).inspect_err(|_| {
-            // The name may have been made before it turned out that no target has room.
-            if is_new && self.0.identity(path).is_ok() {
-                undo(&self.0, path, true);
-            }
-        })?;
+        let file = self.0.open_with(path, options)?;
         let broken = AtomicBool::new(false);
         Ok(Box::new(StoredSink { client: self.0.clone(), path: path.to_owned(), is_new, file, broken }))
     }

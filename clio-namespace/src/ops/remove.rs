@@ -1,7 +1,7 @@
 //! Taking names away.
 
 use crate::namespace::{Namespace, OpCtx};
-use crate::record::{Entry, Kind, Removed, Reply};
+use crate::record::{Entry, Inode, Kind, Removed, Reply};
 use crate::records::check_name;
 use crate::txn::Txn;
 use clio_core::units::Fid;
@@ -25,6 +25,31 @@ impl Namespace {
             Ok(Reply::Removed(Some(txn.drop_link(entry.fid)?)))
         };
         self.change("unlink", ctx, plan)?.removed()
+    }
+
+    /// Takes the name `name` of a new file away again, because its maker can't open it: if it still is that file, as
+    /// `known` (the maker's last look at it), without another name, and nobody has it open. `None` if not.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR` for `dir`; `ENAMETOOLONG`, `EINVAL` for the name; `EIO`.
+    pub fn unmake(&self, ctx: &OpCtx, dir: Fid, name: &[u8], known: &Inode) -> Result<Option<Removed>> {
+        let plan = |txn: &mut Txn<'_>| {
+            txn.dir(dir)?;
+            check_name(txn.records.op, name)?;
+            let unused = match txn.records.entry(dir, name)? {
+                Some(entry) if entry.fid == known.fid && entry.kind == Kind::File => {
+                    !txn.is_open(known.fid) && known.nlink == 1 && txn.entry_inode(entry)? == known
+                }
+                _ => false,
+            };
+            if !unused {
+                return Ok(Reply::Removed(None));
+            }
+            txn.remove_entry(dir, name);
+            txn.update_dir(dir, -1, 0)?;
+            Ok(Reply::Removed(Some(txn.drop_link(known.fid)?)))
+        };
+        self.change("unmake", ctx, plan)?.maybe_removed()
     }
 
     /// Removes the empty directory `name` from directory `dir`. If it is open, it stays, without a name and always

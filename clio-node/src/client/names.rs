@@ -131,6 +131,10 @@ impl Names for NodeNames {
         self.removed(NamesOp::Unlink(path.into()))?.ok_or_else(nothing_removed)
     }
 
+    fn unmake(&self, _: &OpCtx, path: PathAt<'_>, known: &Inode) -> Result<Option<Removed>> {
+        self.removed(NamesOp::Unmake { path: path.into(), known: known.encode() })
+    }
+
     fn rmdir(&self, _: &OpCtx, path: PathAt<'_>) -> Result<Removed> {
         self.removed(NamesOp::Rmdir(path.into()))?.ok_or_else(nothing_removed)
     }

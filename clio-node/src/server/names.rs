@@ -128,6 +128,9 @@ pub(super) fn run(served: &dyn Served, files: &OpenFiles, owner: (u32, u32), op:
         NamesOp::CloseRef(f) => files.close(served, fid(f)).map(|gone| NamesReply::Closed { gone }),
         NamesOp::NoteRead { fid: f, changed } => names.note_read(&ctx, fid(f), changed).map(|()| NamesReply::Done),
         NamesOp::Sync => names.sync().map(|()| NamesReply::Done),
+        NamesOp::Unmake { path, known } => {
+            names.unmake_path(&ctx, &path, &Inode::decode(&known)?).map(|r| removed(served, r))
+        }
     }
 }
 

@@ -57,6 +57,13 @@ fn every_operation_reaches_the_namespace() {
     names.note_read(&CTX, file.fid, 7).unwrap();
     assert!(there.getattr(file.fid).unwrap().atime > 1_000_000_000);
 
+    let (new, _) = names.create(&CTX, at("/new"), &node(0o640), IfExists::Fail).unwrap();
+    names.open_ref(new.fid).unwrap();
+    assert_eq!(names.unmake(&CTX, at("/new"), &new).unwrap(), None, "it is open");
+    assert_eq!(names.close_ref(new.fid).unwrap(), None);
+    assert_eq!(names.unmake(&CTX, at("/new"), &new).unwrap().unwrap().destroy.unwrap().fid, new.fid);
+    assert_eq!(there.getattr(new.fid).unwrap_err().errno(), Errno::ENOENT);
+
     assert!(names.rename(&CTX, at("/g"), at("/h"), RenameMode::NoReplace).unwrap().is_none());
     assert_eq!(names.unlink(&CTX, at("/h")).unwrap().nlink, 1);
     assert_eq!(names.rmdir(&CTX, at("/d")).unwrap_err().errno(), Errno::ENOTEMPTY);

@@ -3,6 +3,7 @@
 mod attributes;
 mod layouts;
 mod names;
+mod unmake;
 
 use crate::config::{Config, Source};
 use crate::file::File;
@@ -160,7 +161,7 @@ impl Client {
         self.open_with(path, OpenOptions::new().read(true).write(true).create(true).truncate(true))
     }
 
-    /// Opens a file.
+    /// Opens a file. One that it made and can't open goes again, unless somebody else has come to use it by then.
     ///
     /// # Errors
     /// `ENOENT`, `EEXIST`, `EISDIR`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`; `EINVAL` for options that make no sense
@@ -185,18 +186,27 @@ impl Client {
         if inode.kind == Kind::Dir {
             return Err(Error::new(Errno::EISDIR, "open", "it is a directory; list it with read_dir"));
         }
+        let new = made.then(|| inode.clone());
+        let file = self.open_inode(path, inode, options).inspect_err(|_| {
+            if let Some(new) = new {
+                self.unmake(path, new);
+            }
+        })?;
+        if options.truncate && !made {
+            file.set_len(0)?;
+        }
+        Ok(file)
+    }
+
+    fn open_inode(&self, path: &Path, inode: Inode, options: &OpenOptions) -> Result<File> {
         let fid = inode.fid;
-        names.open_ref(fid)?;
+        self.names().open_ref(fid)?;
         // From here on the open reference is given back when the file goes, or here.
         let opened = self.ensure_layout(path, inode).and_then(|inode| {
             let object = self.object(&inode)?;
             File::new(self.clone(), object, options)
         });
-        let file = opened.inspect_err(|_| self.inner.close_ref(fid))?;
-        if options.truncate && !made {
-            file.set_len(0)?;
-        }
-        Ok(file)
+        opened.inspect_err(|_| self.inner.close_ref(fid))
     }
 
     fn object(&self, inode: &Inode) -> Result<ObjectRef> {

@@ -30,6 +30,35 @@ fn orphans_live_until_the_last_close() {
 }
 
 #[test]
+fn a_new_file_is_unmade_while_it_is_nobody_elses() {
+    let ns = ns();
+    let unmade = |path: &str, known: &Inode| ns.unmake_path(&at(5), path, known).unwrap();
+    let f = ns.getattr(file(&ns, "/f")).unwrap();
+    link(&ns, "/f", "/l");
+    ns.open_ref(f.fid).unwrap();
+    assert_eq!(unmade("/f", &f), None, "it is open");
+    ns.close_ref(f.fid).unwrap();
+    ns.set_layout(&at(3), f.fid, b"stripes").unwrap();
+    assert_eq!(unmade("/f", &f), None, "it was changed");
+    let f = ns.getattr(f.fid).unwrap();
+    ns.link_path(&at(4), "/f", false, "/g").unwrap();
+    let linked = ns.getattr(f.fid).unwrap();
+    assert_eq!(unmade("/f", &linked), None, "it has another name");
+    ns.unlink_path(&at(4), "/g").unwrap();
+    let f = ns.getattr(f.fid).unwrap();
+    ns.rename_path(&at(4), "/f", "/h", RenameMode::Replace).unwrap();
+    let other = file(&ns, "/f");
+    assert_eq!(unmade("/f", &f), None, "the name is another's");
+    assert_eq!((unmade("/nothing", &f), unmade("/", &f)), (None, None));
+    assert_eq!(ns.resolve("/f", true).unwrap().fid, other);
+    let other = ns.getattr(other).unwrap();
+    assert_eq!(unmade("/l", &other).map(|r| (r.fid, r.nlink)), Some((other.fid, 0)), "where the link leads");
+    fails(ns.resolve("/f", true), Errno::ENOENT);
+    assert!(ns.resolve("/l", false).is_ok(), "the link stays");
+    assert!(ns.check().unwrap().is_clean());
+}
+
+#[test]
 fn orphans_of_a_crash_are_reclaimed() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Namespace::open(folder.path(), &NODE, 1).unwrap();
