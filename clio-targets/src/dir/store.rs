@@ -2,7 +2,7 @@
 
 use super::object::OpenObject;
 use super::table::Slot;
-use super::{DirStore, layout};
+use super::{DirStore, is_damage, layout};
 use crate::bulk;
 use crate::store::{Filled, ObjectStore, Space};
 use crate::sums::BulkSums;
@@ -31,7 +31,7 @@ impl ObjectStore for DirStore {
         // A damaged object can't be opened, but it can go.
         let exists = match self.fill(fid, &mut slot) {
             Ok(()) => matches!(*slot, Slot::Open(_)),
-            Err(e) if matches!(e.errno(), Errno::EBADMSG | Errno::EPROTO) => true,
+            Err(e) if is_damage(&e) => true,
             Err(e) => return Err(e),
         };
         if !exists {
@@ -93,8 +93,12 @@ impl ObjectStore for DirStore {
         if extent.end == Extent::EOF {
             return self.with_made(fid, punch);
         }
-        self.intent.announce(fid).map_err(|e| Error::from_io("punch", e).on(fid))?;
-        Ok(self.with_write(fid, punch)?.unwrap_or_default())
+        // With the object's lock held: a sync that ends before the change must not take this back.
+        let announced = |object: &mut OpenObject| {
+            self.intent.announce(fid).map_err(|e| Error::from_io("punch", e).on(fid))?;
+            punch(object)
+        };
+        Ok(self.with_write(fid, announced)?.unwrap_or_default())
     }
 
     fn getattr(&self, fid: Fid) -> Result<Attr> {

@@ -164,6 +164,16 @@ fn a_flush_makes_the_end_of_an_object_durable() {
     assert_eq!(log.take(), ["folder", "state"]);
 }
 
+/// It is announced with the object's lock held, so there has to be an object.
+#[test]
+fn a_hole_in_nothing_is_not_announced() {
+    let tmp = tempfile::tempdir().unwrap();
+    let store = open(tmp.path());
+    let log = log(tmp.path());
+    store.punch(FID, Extent::new(0, 4096), 1).unwrap();
+    assert_eq!(log.take(), [""; 0]);
+}
+
 /// What a boot of the machine would cast doubt on.
 fn announced(root: &Path) -> u64 {
     u64::from_le_bytes(fs::read(root.join("state")).unwrap()[8..16].try_into().unwrap())
