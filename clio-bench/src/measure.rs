@@ -130,7 +130,8 @@ impl Report {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+/// The middle one of `values`, which it sorts.
+pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

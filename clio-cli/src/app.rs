@@ -1,8 +1,9 @@
 //! What every command works with: the store, the settings, and the way to report failures.
 
 use crate::cli::Global;
+use crate::log::say;
 use crate::output::Output;
-use crate::report::{Stop, message, say};
+use crate::report::{Stop, message};
 use crate::show;
 use clio::config::Source;
 use clio::{Client, Config, Errno, Error, StoreUri};

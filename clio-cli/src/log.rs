@@ -1,6 +1,7 @@
-//! The log of both programs.
+//! What both programs have to say on standard error.
 
-use std::io::{IsTerminal, stderr};
+use std::fmt::Display;
+use std::io::{IsTerminal, Write, stderr};
 use tracing_subscriber::EnvFilter;
 
 /// From now on, what is logged goes to standard error. `CLIO_LOG` chooses what that is, in the syntax of
@@ -12,4 +13,9 @@ pub(crate) fn to_stderr(default: &str) {
     // Without a word about errors of writing: it would go the same way, and panic there.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(colours);
     log.log_internal_errors(false).init();
+}
+
+/// Says something. If nobody reads that, nobody is told, and the work goes on.
+pub(crate) fn say(text: impl Display) {
+    let _ = writeln!(stderr(), "{text}");
 }

@@ -1,7 +1,7 @@
 //! `clio`: the command line of Clio.
 
 #![forbid(unsafe_code)]
-// They panic where nobody reads: see `output`, and `report::say`.
+// They panic where nobody reads: see `output`, and `log::say`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod app;

@@ -4,7 +4,7 @@ use crate::show;
 use clio::{Errno, Error};
 use clio_core::error::Subject;
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io;
 
 /// Why a command ended early.
 #[derive(Debug)]
@@ -39,11 +39,6 @@ impl From<io::Error> for Stop {
             _ => Stop::on("standard output", Error::from_io("write", e)),
         }
     }
-}
-
-/// Says something on stderr. If nobody reads that, nobody is told, and the work goes on.
-pub(crate) fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// The line about a failure: `clio: put 'x': why; what to do (ERRNO)`.

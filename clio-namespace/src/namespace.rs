@@ -68,6 +68,11 @@ impl State {
         let (open, dirs, destroyed) = (HashMap::new(), DirCache::default(), Vec::new());
         Self { fids, open, replies, dirs, destroyed, epoch, next_epoch: None }
     }
+
+    /// The epoch that begins at `now`.
+    fn epoch_after(&self, now: u64) -> u64 {
+        now.max(self.epoch.saturating_add(1))
+    }
 }
 
 /// The metadata of one store. See the [crate's documentation](crate).
@@ -151,7 +156,7 @@ impl Namespace {
     /// Has the next change of names begin a new epoch, at `now` (nanoseconds since 1970) or after the last one.
     pub fn renew(&self, now: u64) {
         let mut state = self.state();
-        state.next_epoch = Some(now.max(state.epoch.saturating_add(1)));
+        state.next_epoch = Some(state.epoch_after(now));
     }
 
     /// Puts a new epoch at the end of what was changed, if anything was: should a part of that be lost, so is the epoch.
@@ -163,10 +168,12 @@ impl Namespace {
         if state.next_epoch.is_some() {
             return Ok(());
         }
-        state.next_epoch = Some(now.max(state.epoch.saturating_add(1)));
+        let epoch = state.epoch_after(now);
         let mut batch = Batch::default();
-        batch.remove(Space::Meta, EPOCH_KEY);
-        self.commit(&mut state, batch)
+        put_epoch(&mut batch, epoch);
+        self.commit(&mut state, batch)?;
+        state.epoch = epoch;
+        Ok(())
     }
 
     /// Whether nothing was ever made in it.
@@ -255,7 +262,7 @@ impl Namespace {
         }
         if !batch.is_empty() {
             if let Some(epoch) = state.next_epoch {
-                batch.put(Space::Meta, EPOCH_KEY, epoch.to_be_bytes().to_vec());
+                put_epoch(&mut batch, epoch);
             }
             self.kv.commit(batch)?;
             state.epoch = state.next_epoch.take().unwrap_or(state.epoch);
@@ -274,6 +281,10 @@ impl Drop for Namespace {
         }
         let _ = self.kv.commit(batch);
     }
+}
+
+fn put_epoch(batch: &mut Batch, epoch: u64) {
+    batch.put(Space::Meta, EPOCH_KEY, epoch.to_be_bytes().to_vec());
 }
 
 /// The state of an existing store; `None` if the store is new.

@@ -41,12 +41,11 @@ pub(crate) fn read_at(fd: BorrowedFd<'_>, mem: &[MemRef], offset: u64, nowait: b
     count(n)
 }
 
-/// Reads into `buf` from `offset`; otherwise as [`read_at`].
-pub(crate) fn read_bytes_at(fd: BorrowedFd<'_>, buf: &mut [u8], offset: u64, nowait: bool) -> io::Result<usize> {
+/// Reads into `buf` from `offset`, as [`read_at`] with `nowait`.
+pub(crate) fn read_now_at(fd: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let iov = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-    let flags = if nowait { libc::RWF_NOWAIT } else { 0 };
     // SAFETY: one entry, which is `buf`: writable for its length, and borrowed for the call.
-    let n = unsafe { libc::preadv2(fd.as_raw_fd(), &raw const iov, 1, offset_of(offset)?, flags) };
+    let n = unsafe { libc::preadv2(fd.as_raw_fd(), &raw const iov, 1, offset_of(offset)?, libc::RWF_NOWAIT) };
     count(n)
 }
 

@@ -3,7 +3,7 @@
 use clio_core::Errno;
 use clio_core::target::{Op, Reply};
 use clio_core::units::{Fid, TargetIndex};
-use clio_targets::conformance::{Client, pattern};
+use clio_targets::conformance::{Client, pattern, pretend_reboot};
 use clio_targets::{DamageKind, DirOptions, DirTarget};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -255,16 +255,6 @@ fn attributes_survive_reopening_and_flush_keeps_everything() {
     assert_eq!(target.store().verify(FID).unwrap().unjudged, 0);
 }
 
-/// The file `state` as if written under another boot of the machine.
-fn pretend_reboot(root: &Path) {
-    let path = root.join("state");
-    let mut state = fs::read(&path).unwrap();
-    state[32..48].fill(0xaa);
-    let crc = crc32c::crc32c(&state[..60]);
-    state[60..].copy_from_slice(&crc.to_le_bytes());
-    fs::write(path, state).unwrap();
-}
-
 #[test]
 fn a_machine_crash_is_no_damage() {
     let tmp = tempfile::tempdir().unwrap();
@@ -278,7 +268,7 @@ fn a_machine_crash_is_no_damage() {
     let lose_sums = || OpenOptions::new().write(true).open(&sums).unwrap().set_len(4096).unwrap();
     lose_sums();
     assert!(!open(tmp.path()).0.store().verify(FID).unwrap().is_clean(), "without a crash, that is damage");
-    pretend_reboot(tmp.path());
+    pretend_reboot(tmp.path()).unwrap();
     {
         let (target, client) = open(tmp.path());
         let report = target.store().verify(FID).unwrap();
@@ -287,7 +277,7 @@ fn a_machine_crash_is_no_damage() {
     }
     // What was computed then is lost in the next crash.
     lose_sums();
-    pretend_reboot(tmp.path());
+    pretend_reboot(tmp.path()).unwrap();
     {
         let (target, client) = open(tmp.path());
         let report = target.store().verify(FID).unwrap();
@@ -298,7 +288,7 @@ fn a_machine_crash_is_no_damage() {
     flip(&files(tmp.path()).0, 9);
     assert!(!open(tmp.path()).0.store().verify(FID).unwrap().is_clean(), "from then on it is judged again");
     // After a flush, another boot excuses nothing.
-    pretend_reboot(tmp.path());
+    pretend_reboot(tmp.path()).unwrap();
     assert!(!open(tmp.path()).0.store().verify(FID).unwrap().is_clean());
     lose_sums();
     fs::write(&sums, "").unwrap();

@@ -3,7 +3,7 @@
 use clio_core::Errno;
 use clio_core::target::Op;
 use clio_core::units::{Extent, Fid};
-use clio_targets::conformance::{Client, pattern};
+use clio_targets::conformance::{Client, pattern, pretend_reboot};
 use clio_targets::{DamageKind, DirOptions, DirTarget};
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -77,22 +77,12 @@ fn what_was_destroyed_or_never_made_is_not_missed() {
     assert_eq!(open(tmp.path()).1.read(FID, 0, 10).unwrap(), (vec![0; 10], 0));
 }
 
-/// The file `state` as if written under another boot of the machine.
-fn pretend_reboot(root: &Path) {
-    let path = root.join("state");
-    let mut state = fs::read(&path).unwrap();
-    state[32..48].fill(0xaa);
-    let crc = crc32c::crc32c(&state[..60]);
-    state[60..].copy_from_slice(&crc.to_le_bytes());
-    fs::write(path, state).unwrap();
-}
-
 #[test]
 fn a_new_object_that_a_machine_crash_took_is_not_missed() {
     for by_flush in [false, true] {
         let (tmp, _) = store();
         lose_whole(tmp.path());
-        pretend_reboot(tmp.path());
+        pretend_reboot(tmp.path()).unwrap();
         {
             let (target, client) = open(tmp.path());
             match by_flush {

@@ -2,6 +2,7 @@
 
 use crate::{narrow, pattern, read_write};
 use clio::{Client, Errno, Result};
+use clio_targets::conformance::pretend_reboot;
 use std::fs;
 use std::path::PathBuf;
 
@@ -65,12 +66,7 @@ impl Stored {
     /// As if all that the store holds had been written under another boot of the machine.
     pub fn pretend_reboot(&self) {
         for n in 0..2 {
-            let path = self.store().join(format!("target-{n:04}/state"));
-            let mut state = fs::read(&path).expect("state");
-            state[32..48].fill(0xaa);
-            let crc = crc32c::crc32c(&state[..60]);
-            state[60..].copy_from_slice(&crc.to_le_bytes());
-            fs::write(path, state).expect("state");
+            pretend_reboot(&self.store().join(format!("target-{n:04}"))).expect("state");
         }
     }
 }

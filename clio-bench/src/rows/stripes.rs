@@ -1,7 +1,7 @@
 //! Stripes over targets of one speed: n of them against n times one.
 
 use super::LARGE;
-use crate::measure::{Figure, Report, time};
+use crate::measure::{Figure, Report, median, time};
 use anyhow::Result;
 use clio::{Client, Config, Layout, OpenOptions};
 use clio_core::target::Target;
@@ -9,18 +9,12 @@ use clio_core::units::TargetIndex;
 use clio_targets::wrap::Throttled;
 use clio_targets::{MemOptions, MemTarget};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Bytes a second of one target: little enough that eight of them are not limited by two processor cores.
 const RATE: u64 = 32 << 20;
 
 /// Rounds, of which the median counts.
 const ROUNDS: usize = 5;
-
-fn median(mut all: Vec<Duration>) -> Duration {
-    all.sort_unstable();
-    all[all.len() / 2]
-}
 
 fn client(targets: u16) -> Result<Client> {
     let make = |i| {
@@ -53,18 +47,18 @@ pub fn run(report: &mut Report) -> Result<()> {
         let (mut writes, mut reads) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             client.drop_caches()?;
-            writes.push(fill()?);
+            writes.push(fill()?.as_secs_f64());
             client.drop_caches()?;
-            reads.push(time(|| {
+            let read = time(|| {
                 for at in (0..total).step_by(LARGE) {
                     file.read_exact_at(&mut back, at)?;
                 }
                 Ok(())
-            })?);
+            })?;
+            reads.push(read.as_secs_f64());
         }
-        let (write, read) = (median(writes), median(reads));
-        for (k, (what, took)) in [("write", write), ("read", read)].into_iter().enumerate() {
-            let rate = total as f64 / (1 << 20) as f64 / took.as_secs_f64();
+        for (k, (what, times)) in [("write", &mut writes), ("read", &mut reads)].into_iter().enumerate() {
+            let rate = total as f64 / (1 << 20) as f64 / median(times);
             if n == 1 {
                 one[k] = rate;
             }

@@ -10,6 +10,7 @@ use clap::Parser;
 use clio::config::Source;
 use clio::node::{Service, ServiceOptions, Stop};
 use clio::{Config, Errno, Error};
+use log::say;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::path::PathBuf;
@@ -88,11 +89,6 @@ fn serve(args: &Cliod, service: Service) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Says something on stderr, to whoever may read it.
-fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Tells the client that started the daemon; then standard output is nobody's.

@@ -2,7 +2,8 @@
 
 use super::config::settings;
 use crate::app::App;
-use crate::report::{Stop, say};
+use crate::log::say;
+use crate::report::Stop;
 use clap::{Args, Subcommand};
 use clio::config::Source;
 use clio::{Config, Error};

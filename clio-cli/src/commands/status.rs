@@ -18,7 +18,8 @@ struct Shown<'a> {
     kind: &'static str,
     /// `embedded`: the process that opens the store serves it; `node`: a daemon does.
     mode: &'static str,
-    /// `ready`, `stopped` (no daemon runs; the first client starts one), `busy` (another process has it open), `missing` or `unusable`.
+    /// `ready`, `stopped` (no daemon runs; the first client starts one), `busy` (another process has it open), `missing` or
+    /// `unusable`.
     state: &'static str,
     /// Why, where it isn't ready.
     detail: Option<String>,

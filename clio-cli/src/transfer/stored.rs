@@ -1,7 +1,7 @@
 //! The store, as a place.
 
 use super::place::{Info, Kind, Place, Sink, Source};
-use crate::report::say;
+use crate::log::say;
 use clio::{Client, Errno, File, FileType, Metadata, OpenOptions, Result};
 use std::ffi::OsString;
 use std::ops::Range;

@@ -181,7 +181,7 @@ fn error(op: &'static str, e: fjall::Error) -> Error {
         | E::InvalidTrailer
         | E::InvalidTag(_)
         | E::Unrecoverable => damaged(op, e),
-        E::Io(e) | E::Storage(fjall::LsmError::Io(e)) => Error::from_io(op, e),
+        E::Io(e) | E::Storage(L::Io(e)) => Error::from_io(op, e),
         E::InvalidVersion(Some(_)) => Error::new(
             Errno::EOPNOTSUPP,
             op,

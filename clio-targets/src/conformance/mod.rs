@@ -15,10 +15,12 @@ mod client;
 pub mod data;
 pub mod grants;
 pub mod locks;
+mod reboot;
 pub mod sessions;
 
 pub use buffer::Buffer;
 pub use client::{Ast, Client, Pending, pattern};
+pub use reboot::pretend_reboot;
 
 use crate::GrantStats;
 use clio_core::target::Target;

@@ -97,15 +97,12 @@ impl Intent {
     }
 
     fn open_under(file: File, boot: [u8; 16]) -> io::Result<Self> {
-        let mut bytes = [0; SIZE];
-        let old = match file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => Record::decode(&bytes).unwrap_or_else(|| {
+        let old = load(&file)?.map_or_else(Record::default, |bytes| {
+            Record::decode(&bytes).unwrap_or_else(|| {
                 tracing::warn!("the file 'state' is damaged: checksums of all objects are computed anew");
                 Record { intent: u64::MAX, boot: boot.map(|b| !b), ..Record::default() }
-            }),
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Record::default(),
-            Err(e) => return Err(e),
-        };
+            })
+        });
         let record = old.next(boot, now_ns());
         let before = Changed { groups: record.intent, ..Changed::default() };
         let state = State { record, before, ..State::default() };
@@ -115,9 +112,7 @@ impl Intent {
 
     /// The number of the last opening of the store whose file `state` this is; `None` if that can't be told.
     pub(super) fn last_epoch(file: &File) -> Option<u64> {
-        let mut bytes = [0; SIZE];
-        file.read_exact_at(&mut bytes, 0).ok()?;
-        Record::decode(&bytes).map(|record| record.epoch)
+        Record::decode(&load(file).ok()??).map(|record| record.epoch)
     }
 
     /// The number of this opening of the store.
@@ -200,6 +195,16 @@ impl Intent {
         state.record = next;
         state.before = Changed::default();
         Ok(())
+    }
+}
+
+/// The content of the file; `None` if it ends early, as a new one does.
+fn load(file: &File) -> io::Result<Option<[u8; SIZE]>> {
+    let mut bytes = [0; SIZE];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(e) => Err(e),
     }
 }
 

@@ -180,10 +180,11 @@ impl DirStore {
                 match layout::parse(&entry.file_name()) {
                     layout::Name::Foreign => refuse(&entry.path(), "this file is none of Clio's; move it away".into()),
                     layout::Name::Data(fid) | layout::Name::Side(fid) if layout::number(fid) != n => {
-                        let number = layout::number(fid);
-                        let why =
-                            format!("this file of object {fid} belongs in the folder '{number:02x}'; move it there");
-                        refuse(&entry.path(), why)
+                        let right = layout::number(fid);
+                        refuse(
+                            &entry.path(),
+                            format!("this file of object {fid} belongs in the folder '{right:02x}'; move it there"),
+                        )
                     }
                     name => Ok(name),
                 }
@@ -210,8 +211,8 @@ impl DirStore {
     }
 
     /// Makes all objects durable, and notes that a crash of the machine from here on can't have harmed them. Where many
-    /// were changed, writes out the whole file system that the folder is on. After a crash of the machine, reads all objects that may have
-    /// been harmed by it, so that from then on everything is judged again.
+    /// were changed, writes out the whole file system that the folder is on. After a crash of the machine, reads all
+    /// objects that may have been harmed by it, so that from then on everything is judged again.
     ///
     /// # Errors
     /// Those of the disk. Damage is no error here: [`DirStore::verify`] tells it.

@@ -150,19 +150,7 @@ impl SideFile {
     /// Whether the checksum of `block` can be had without waiting for the disk: its page is loaded if that takes no
     /// waiting, or in spite of that if not `nowait`.
     pub(super) fn is_at_hand(&self, block: u64, nowait: bool) -> bool {
-        let mut pages = self.pages.lock();
-        let page = block / PAGE_BLOCKS;
-        if pages.contains_key(&page) {
-            return true;
-        }
-        let mut bytes = Box::new([0; PAGE]);
-        // It is one page of the system's cache: all of it is there, or nothing, or the file ends.
-        if sys::read_bytes_at(self.file.as_fd(), &mut bytes[..], page_offset(page), nowait).is_err() {
-            return false;
-        }
-        Self::make_room(&mut pages);
-        pages.insert(page, Page(bytes));
-        true
+        self.load(&mut self.pages.lock(), block / PAGE_BLOCKS, nowait).is_ok()
     }
 
     /// Drops a page if there are too many, whichever comes first.
@@ -176,13 +164,13 @@ impl SideFile {
 
     pub(super) fn sum(&self, block: u64) -> io::Result<Sum> {
         let mut pages = self.pages.lock();
-        Ok(self.load(&mut pages, block / PAGE_BLOCKS)?.sum((block % PAGE_BLOCKS) as usize))
+        Ok(self.load(&mut pages, block / PAGE_BLOCKS, false)?.sum((block % PAGE_BLOCKS) as usize))
     }
 
     /// All entries of one page.
     pub(super) fn entries(&self, page: u64) -> io::Result<Vec<Entry>> {
         let mut pages = self.pages.lock();
-        let page_ref = self.load(&mut pages, page)?;
+        let page_ref = self.load(&mut pages, page, false)?;
         let entry = |i: u64| {
             let (sum, marked) = (page_ref.sum(i as usize), page_ref.marked(i as usize));
             Entry { block: page * PAGE_BLOCKS + i, sum, marked }
@@ -190,7 +178,8 @@ impl SideFile {
         Ok((0..PAGE_BLOCKS).map(entry).collect())
     }
 
-    fn load<'a>(&self, pages: &'a mut HashMap<u64, Page>, page: u64) -> io::Result<&'a mut Page> {
+    /// The page, from the disk if need be; with `nowait`, an error where that would be waited for.
+    fn load<'a>(&self, pages: &'a mut HashMap<u64, Page>, page: u64, nowait: bool) -> io::Result<&'a mut Page> {
         if !pages.contains_key(&page) {
             Self::make_room(pages);
         }
@@ -198,7 +187,11 @@ impl SideFile {
             std::collections::hash_map::Entry::Occupied(o) => Ok(o.into_mut()),
             std::collections::hash_map::Entry::Vacant(v) => {
                 let mut bytes = Box::new([0; PAGE]);
-                read_padded(&self.file, &mut bytes[..], page_offset(page))?;
+                match nowait {
+                    // It is one page of the system's cache: all of it is there, or nothing, or the file ends.
+                    true => sys::read_now_at(self.file.as_fd(), &mut bytes[..], page_offset(page))?,
+                    false => read_padded(&self.file, &mut bytes[..], page_offset(page))?,
+                };
                 Ok(v.insert(Page(bytes)))
             }
         }
@@ -223,7 +216,7 @@ impl SideFile {
         let changed = self.change(page, f);
         // A page that the disk refused has the marks that it had: if it is beyond what a file can hold, none, and nobody
         // could ever take one off.
-        if changed.is_ok() || self.load(&mut self.pages.lock(), page).map_or(true, |p| p.has_marks()) {
+        if changed.is_ok() || self.load(&mut self.pages.lock(), page, false).map_or(true, |p| p.has_marks()) {
             self.marked.insert(page);
         }
         changed
@@ -232,7 +225,7 @@ impl SideFile {
     /// Changes a page in memory and on disk; if the disk refuses, in neither.
     fn change(&self, page: u64, f: impl FnOnce(&mut Page)) -> io::Result<()> {
         let mut pages = self.pages.lock();
-        let p = self.load(&mut pages, page)?;
+        let p = self.load(&mut pages, page, false)?;
         f(p);
         let written = self.file.write_all_at(&p.0[..], page_offset(page));
         if written.is_err() {
@@ -310,7 +303,7 @@ impl SideFile {
     /// After opening: finds the pages with marks.
     pub(super) fn find_marks(&mut self) -> io::Result<()> {
         for page in self.pages_on_disk(0, u64::MAX)? {
-            let has = self.load(&mut self.pages.lock(), page)?.has_marks();
+            let has = self.load(&mut self.pages.lock(), page, false)?.has_marks();
             if has {
                 self.marked.insert(page);
             }
