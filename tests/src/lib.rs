@@ -2,6 +2,7 @@
 
 pub mod faults;
 pub mod page_cache;
+pub mod stacked;
 pub mod stored;
 
 use clio::{Client, Layout, OpenOptions};

@@ -147,12 +147,15 @@ fn admit(guard: &mut LockGuard<'_>, need: &LockDescr) -> bool {
     admits
 }
 
-/// Whether a lock that isn't granted is, or can be, asked for in the way that `need` wants.
+/// Whether a lock that isn't granted is, or can be, asked for in the way that `need` wants. One that nobody is asking for
+/// must be no more than is needed: a read that asked for the write lock lost before would take it away from other readers.
 fn asks_alike(inner: &Inner, need: &LockDescr) -> bool {
     let (theirs, ours) = (inner.asked.flags, need.flags);
-    let idle = inner.state == LockState::New && inner.all_holds() == 0;
+    if inner.state == LockState::New && inner.all_holds() == 0 {
+        return (inner.descr.mode, inner.descr.extent) == (need.mode, need.extent);
+    }
     let same_wait = theirs.try_lock == ours.try_lock && theirs.glimpse == ours.glimpse;
-    idle || (same_wait && (theirs.mandatory || !ours.mandatory) && inner.asked.demand == need.demand)
+    same_wait && (theirs.mandatory || !ours.mandatory) && inner.asked.demand == need.demand
 }
 
 fn serves(descr: &LockDescr, need: &LockDescr) -> bool {

@@ -163,6 +163,22 @@ fn a_cancelled_sub_lock_sends_its_parents_to_new() {
     }
 }
 
+/// Otherwise a read asks for the write lock that its client had before, and takes it away from other readers.
+#[test]
+fn a_lost_lock_is_not_asked_for_again_by_who_needs_less() {
+    let (site, env) = (site(), env());
+    let (top, subs) = striped_object(&site, &[Script::passive()], true, false);
+    let lost = request(&env, &top, &need(0, 8192, Pw)).expect("lock").lock().clone();
+    for (start, end, mode) in [(0, 8192, Pr), (0, 4096, Pw), (4096, 8192, Pr)] {
+        assert!(subs[0].locks().cancel_all(&env).is_empty());
+        assert_eq!(lost.state(), LockState::New);
+        let user = request(&env, &top, &need(start, end, mode)).expect("lock");
+        assert!(!Arc::ptr_eq(user.lock(), &lost));
+        let descr = *user.descr();
+        assert_eq!((descr.extent, descr.mode), (Extent::new(start, end), mode));
+    }
+}
+
 #[test]
 fn a_sub_lock_under_a_top_lock_in_use_goes_at_the_last_release() {
     for passive in [false, true] {

@@ -49,9 +49,9 @@ impl AttrCell {
         }
     }
 
-    /// As [`AttrCell::raise`], of a stripe up to `stripe_end` of its bytes and then of its file up to `file_end`: a cached
-    /// write. Whoever cuts the file's cell, and then looks at the stripe's, after a fence in between, misses no such raise
-    /// that found the file's cell high enough before the cut.
+    /// As [`AttrCell::raise`], of a stripe up to `stripe_end` of its bytes and then of its file up to `file_end`. Whoever cuts
+    /// the file's cell, and then looks at the stripe's, after a fence in between, misses no such raise that found the file's
+    /// cell high enough before the cut.
     #[inline]
     pub fn raise_both(stripe: &AttrCell, stripe_end: u64, file: &AttrCell, file_end: u64, mtime: u64) {
         if stripe.kms.load(Ordering::Relaxed) < stripe_end {
@@ -62,6 +62,13 @@ impl AttrCell {
             stripe.raise(stripe_end, mtime);
         }
         file.raise(file_end, mtime);
+    }
+
+    /// As [`AttrCell::raise`], of a file whose stripes were raised before: the second half of [`AttrCell::raise_both`], where
+    /// the layers below do the first.
+    pub fn raise_after_stripes(&self, end: u64, mtime: u64) {
+        fence(Ordering::SeqCst);
+        self.raise(end, mtime);
     }
 
     /// Puts size and KMS right, downwards too, where nobody raised them since `seen` was loaded.

@@ -4,6 +4,7 @@ use super::{Page, Rw, SyncIo, WriteRefusal};
 use crate::env::Env;
 use crate::error::Result;
 use crate::io::IoId;
+use crate::object::{AttrCell, Object};
 use crate::units::BlockSet;
 use std::sync::Arc;
 
@@ -46,6 +47,16 @@ impl OwnedPage {
             "write to blocks in transfer"
         );
         cell.write(&mut state, folio.memory(), at, buf, eof)
+    }
+
+    /// Raises size, KMS and times of `object`, the file that this is a page of, and before it those of the stripe: a write up
+    /// to byte `end` of the page. While the page is owned, so that whoever has it written out for a lock comes after.
+    pub fn raise(&self, object: &Object, end: usize, mtime: u64) {
+        let file_end = self.page.offset() + end as u64;
+        match &self.page.folio().cell().lock().sub {
+            Some((sub, base)) => AttrCell::raise_both(sub, base + end as u64, object.attrs(), file_end, mtime),
+            None => object.attrs().raise(file_end, mtime),
+        }
     }
 
     /// Attaches memory for `blocks`. False if there is none.

@@ -1,6 +1,5 @@
 //! The LOV slice of an IO: drives the sub-IOs through the steps that it is driven through.
 
-use crate::attr::lift_to_stripes;
 use crate::layout::{SeekAsk, SeekTarget, StripeRef};
 use crate::object::LovObject;
 use crate::scope::{self, Share};
@@ -29,8 +28,6 @@ pub(crate) struct LovIo {
     pub(crate) ahead: Vec<LockUser>,
     /// This iteration takes its component for a hole.
     in_hole: bool,
-    /// This iteration is counted as a write on its way.
-    is_writer: bool,
 }
 
 struct File {
@@ -121,12 +118,6 @@ impl LovIo {
         Some(&mut self.subs[place]).filter(|s| s.is_active())
     }
 
-    fn stop_writing(&mut self) {
-        if std::mem::take(&mut self.is_writer) {
-            self.lov().merge().writer_done();
-        }
-    }
-
     /// What the stripes found together.
     fn merge_seek(&mut self, env: &Env, io: &mut IoCommon, hole: bool) -> Result<()> {
         let size = io.object.attr_get(env)?.size;
@@ -176,11 +167,6 @@ impl IoSlice for LovIo {
     }
 
     fn lock(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
-        // An append looks for the end of file first, which no writer may hide: see `unlock`.
-        if matches!(cx.io.kind, IoKind::Write { append: false } | IoKind::Fault { write: true }) {
-            self.lov().merge().writer();
-            self.is_writer = true;
-        }
         for sub in self.active() {
             sub.lock(cx.env)?;
         }
@@ -217,16 +203,10 @@ impl IoSlice for LovIo {
         for user in self.ahead.drain(..).rev() {
             user.release(cx.env);
         }
-        self.stop_writing();
-        if cx.io.kind == (IoKind::Write { append: true }) {
-            // What it raised in the file's cell may have been cut meanwhile; the stripes know better.
-            lift_to_stripes(self.striped(), cx.io.object.attrs());
-        }
         self.active().rev().for_each(|sub| sub.unlock(cx.env));
     }
 
     fn iter_fini(&mut self, cx: &mut IoCx<'_>) {
-        self.stop_writing();
         self.active().rev().for_each(|sub| sub.iter_fini(cx.env));
         if std::mem::take(&mut self.in_hole) {
             let (lov, layout) = (self.lov(), self.striped().layout());

@@ -82,10 +82,6 @@ impl LovObject {
         &self.change
     }
 
-    pub(crate) fn merge(&self) -> &Merge {
-        &self.merge
-    }
-
     /// How the file is striped now.
     pub(crate) fn snapshot(&self) -> Arc<Striped> {
         self.current.read().clone()

@@ -1,7 +1,9 @@
 //! Attributes: sizes, times, modes and owners of one client as another sees them.
 
 use clio::{Client, Metadata, OpenOptions};
-use clio_tests::{clients, narrow, pattern, read_write};
+use clio_targets::wrap::Fault;
+use clio_tests::faults::{Kind, World, eventually};
+use clio_tests::{clients, content, narrow, pattern, read_write};
 use std::thread;
 use std::time::Duration;
 
@@ -203,4 +205,29 @@ fn a_read_here_is_dated_there() {
     reader.read_exact_at(&mut [0; 10], 0).expect("read");
     reader.close().expect("close");
     assert!(atime(&a) > read, "told at close at the latest");
+}
+
+/// A write that waits for its lock says nothing about the size.
+#[test]
+fn a_truncate_is_seen_while_a_write_waits() {
+    let world = World::new(2);
+    let [a, b] = world.two_clients();
+    let mine = a.open_with("/f", read_write().layout(narrow(2))).expect("open");
+    let theirs = b.open_with("/f", read_write()).expect("open");
+    mine.write_all_at(&pattern(1, 0, 200_000), 0).expect("write");
+    theirs.set_len(100_000).expect("truncate");
+    theirs.write_all_at(&[7; 10], 0).expect("write");
+    world.fail(Kind::Write, Fault::HoldRequest);
+    thread::scope(|s| {
+        let _healed = world.heal_at_end();
+        s.spawn(|| mine.write_all_at(&[8; 10], 5).expect("write"));
+        eventually("the holder writes out", || world.held() == 1);
+        assert_eq!(mine.metadata().expect("stat").len(), 100_000);
+        assert_eq!(mine.read_at(&mut [0; 10], 110_000).expect("read"), 0, "beyond the end");
+    });
+    let mut want = pattern(1, 0, 100_000);
+    want[..15].copy_from_slice(&[[7; 5], [8; 5], [8; 5]].concat());
+    assert_eq!((content(&a, "/f"), content(&b, "/f")), (want.clone(), want));
+    drop((mine, theirs));
+    world.end([a, b]);
 }

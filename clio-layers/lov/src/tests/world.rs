@@ -218,7 +218,6 @@ impl World {
     pub(super) fn assert_idle(&self) {
         assert_eq!(self.disk.sub_ios_now.load(SeqCst), 0, "sub-IOs");
         assert_eq!(self.disk.open_steps.load(SeqCst), 0, "iterations of sub-IOs");
-        assert_eq!(self.lov.merge().writers(), 0);
         assert_eq!(self.lov.change().holes(), 0);
         for object in self.site.objects() {
             for lock in object.locks().all() {

@@ -60,7 +60,7 @@ impl VvpIo {
         cut::discard_range(cx.env, &object, it);
         cut::let_writers_in(cx.env, bars);
         written?;
-        object.attrs().raise(it.end, now);
+        object.attrs().raise_after_stripes(it.end, now);
         cx.io.moved = it.len();
         Ok(())
     }

@@ -47,7 +47,7 @@ impl VvpIo {
             let eof = object.attrs().kms().saturating_sub(page.offset());
             match owned.write(at, &bytes, eof) {
                 Ok(blocks) => {
-                    object.attrs().raise(extent.end, now_ns());
+                    owned.raise(&object, (extent.end - page.offset()) as usize, now_ns());
                     drop(owned);
                     let mut dirty = PageList::new();
                     dirty.push(page, blocks);

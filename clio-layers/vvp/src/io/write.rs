@@ -108,8 +108,7 @@ impl VvpIo {
                 return Some(refusal);
             }
             *at += part.len() as u64;
-            // While the page is owned, so before it can be written out and its lock be lost.
-            object.attrs().raise(*at, mtime);
+            owned.raise(object, (*at - offset) as usize, mtime);
         }
         None
     }
