@@ -20,7 +20,8 @@ pub(crate) enum Stop {
     },
     /// All has been said already: exit code 1.
     Said,
-    /// Nobody reads standard output any more: nothing to say.
+    /// Nobody reads standard output any more: nothing to say. What has failed by then still counts; a command whose
+    /// outcome is more than that uses [`ended`].
     Pipe,
 }
 
@@ -28,6 +29,16 @@ impl Stop {
     /// Something about `item` failed.
     pub(crate) fn on(item: impl AsRef<OsStr>, error: Error) -> Self {
         Stop::Failed { item: show::escaped(item.as_ref()), error }
+    }
+}
+
+/// How a command ends whose outcome was known before it was `printed`: a closed pipe ends the output, and changes nothing
+/// about the outcome.
+pub(crate) fn ended(printed: Result<(), Stop>, good: bool) -> Result<(), Stop> {
+    match printed {
+        Ok(()) | Err(Stop::Pipe) if good => Ok(()),
+        Ok(()) | Err(Stop::Pipe) => Err(Stop::Said),
+        failed => failed,
     }
 }
 

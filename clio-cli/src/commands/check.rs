@@ -1,7 +1,7 @@
 //! `clio check`.
 
 use crate::app::App;
-use crate::report::Stop;
+use crate::report::{Stop, ended};
 use clap::Args;
 use clio::CheckReport;
 use serde::Serialize;
@@ -25,13 +25,15 @@ impl Check {
     pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
         let report = app.client()?.check(self.repair).map_err(|e| Stop::on(app.store_text().unwrap_or_default(), e))?;
         let clean = report.is_clean();
-        if app.json() {
-            app.print_json(&Shown { clean, report: &report })?;
-        } else {
-            let mut out = app.out();
-            out.line(report.to_string())?;
-            out.finish()?;
-        }
-        if clean { Ok(()) } else { Err(Stop::Said) }
+        ended(print(app, &Shown { clean, report: &report }), clean)
     }
+}
+
+fn print(app: &App, shown: &Shown<'_>) -> Result<(), Stop> {
+    if app.json() {
+        return app.print_json(shown);
+    }
+    let mut out = app.out();
+    out.line(shown.report.to_string())?;
+    out.finish()
 }

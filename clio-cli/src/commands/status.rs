@@ -1,7 +1,7 @@
 //! `clio status`.
 
 use crate::app::{App, is_missing};
-use crate::report::Stop;
+use crate::report::{Stop, ended};
 use clap::Args;
 use clio::{Errno, StoreUri};
 use serde::Serialize;
@@ -42,31 +42,30 @@ impl Status {
     pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
         let shown = look(app)?;
         let ready = matches!(shown.state, "ready" | "stopped");
-        if app.json() {
-            app.print_json(&shown)?;
-        } else {
-            let mut out = app.out();
-            out.text("store: ")?;
-            out.name(shown.store)?;
-            let kind =
-                if shown.mode == shown.kind { shown.kind.into() } else { format!("{} ({})", shown.kind, shown.mode) };
-            out.line(format!("\nkind:  {kind}\nstate: {}", shown.state))?;
-            if let Some(detail) = &shown.detail {
-                out.line(format!("why:   {detail}"))?;
-            }
-            if let (Some(total), Some(free)) = (shown.total_bytes, shown.free_bytes) {
-                out.line(format!("space: {} free of {}", crate::show::human(free), crate::show::human(total)))?;
-            }
-            if let Some(daemon) = &shown.daemon {
-                let Daemon { pid, release, uptime_seconds, clients } = daemon;
-                out.line(format!(
-                    "daemon: process {pid}, release {release}, up {uptime_seconds} s, {clients} clients"
-                ))?;
-            }
-            out.finish()?;
-        }
-        if ready { Ok(()) } else { Err(Stop::Said) }
+        ended(print(app, &shown), ready)
     }
+}
+
+fn print(app: &App, shown: &Shown<'_>) -> Result<(), Stop> {
+    if app.json() {
+        return app.print_json(shown);
+    }
+    let mut out = app.out();
+    out.text("store: ")?;
+    out.name(shown.store)?;
+    let kind = if shown.mode == shown.kind { shown.kind.into() } else { format!("{} ({})", shown.kind, shown.mode) };
+    out.line(format!("\nkind:  {kind}\nstate: {}", shown.state))?;
+    if let Some(detail) = &shown.detail {
+        out.line(format!("why:   {detail}"))?;
+    }
+    if let (Some(total), Some(free)) = (shown.total_bytes, shown.free_bytes) {
+        out.line(format!("space: {} free of {}", crate::show::human(free), crate::show::human(total)))?;
+    }
+    if let Some(daemon) = &shown.daemon {
+        let Daemon { pid, release, uptime_seconds, clients } = daemon;
+        out.line(format!("daemon: process {pid}, release {release}, up {uptime_seconds} s, {clients} clients"))?;
+    }
+    out.finish()
 }
 
 fn look(app: &App) -> Result<Shown<'_>, Stop> {

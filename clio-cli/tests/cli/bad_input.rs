@@ -247,3 +247,38 @@ fn a_stderr_that_nobody_reads() {
         assert_eq!(bed.ok(["cat", "/file"]).stdout, noise(1000));
     }
 }
+
+/// Nobody reads standard output: the exit code is that of the outcome.
+#[test]
+fn a_stdout_that_nobody_reads() {
+    let code = |bed: &Bed, args: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ran = bed.command(args).stdout(writer).output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let bed = Bed::new();
+    let bytes = noise(200_000);
+    bed.ok(["setstripe", "-c", "1", "/f"]);
+    bed.run_with_input(["put", "-", "/f"], &bytes).ok();
+    let looking =
+        [&["check"][..], &["status"], &["ls", "-R"], &["stat", "/f"], &["cat", "/f"], &["get", "/f", "-"], &["df"]];
+    for args in looking.into_iter().flat_map(|args| [args.to_vec(), [args, &["--json"]].concat()]) {
+        assert_eq!(code(&bed, &args), (Some(0), String::new()), "{args:?}");
+    }
+    for args in [&["ls", "/none", "/"], &["stat", "/none", "/f"], &["cat", "/none", "/f"], &["du", "/none", "/"]] {
+        let (code, stderr) = code(&bed, args);
+        assert!(code == Some(1) && stderr.contains("'/none': "), "{args:?}: {code:?}: {stderr}");
+    }
+    // Damage, and a store that can't be used, are told on standard output alone.
+    let mut found = Vec::new();
+    files_with(&bed.store_dir(), &bytes[100_000..100_100], &mut found);
+    fs::File::options().write(true).open(&found[0].0).unwrap().write_all_at(b"damage", found[0].1).unwrap();
+    for args in [&["check"][..], &["check", "--json"], &["check", "--repair"]] {
+        assert_eq!(code(&bed, args).0, Some(1), "{args:?}");
+    }
+    fs::remove_file(bed.store_dir().join("clio-store.json")).unwrap();
+    for args in [&["status"][..], &["status", "--json"]] {
+        assert_eq!(code(&bed, args).0, Some(1), "{args:?}");
+    }
+}
