@@ -212,7 +212,9 @@ fn a_second_process_is_told_who_is_in_the_way() {
     // the process reads, which it does once the store is open.
     let mut first = bed.command(["put", "-", "/d/slow"]).stdin(Stdio::piped()).spawn().unwrap();
     first.stdin.as_mut().unwrap().write_all(&noise(2 << 20)).unwrap();
-    bed.run(["ls"]).failed(1, &["clio: ls 'dir:", "another process", "cliod", "EBUSY"]);
+    let who = format!("another process ({})", first.id());
+    let node = format!("node:{} ", bed.store_dir().display());
+    bed.run(["ls"]).failed(1, &["clio: ls 'dir:", &who, "cliod", &node, "clio serve", "EBUSY"]);
     assert_eq!(bed.run(["status", "--json"]).failed(1, &[]).json()["state"], "busy");
     drop(first.stdin.take());
     assert!(first.wait().unwrap().success());

@@ -38,7 +38,10 @@ fn a_process_that_opens_the_folder_itself_is_told_how_to_share() {
     let store = Store::new();
     store.process().tell("mkdir /a");
     let e = clio::Client::open(&format!("dir:{}", store.path().display())).expect_err("it is served");
-    assert!(e.errno() == clio::Errno::EBUSY && e.to_string().contains("node:"), "{e}");
+    let node = format!("node:{}", store.path().display());
+    let daemon = format!("cliod (process {})", store.daemon().expect("it runs"));
+    let says = [&daemon, &format!("use it as {node},"), &format!("'clio shutdown --store {node}'")];
+    assert!(e.errno() == clio::Errno::EBUSY && says.iter().all(|s| e.to_string().contains(*s)), "{e}");
     drop(store);
 }
 

@@ -54,6 +54,9 @@ impl Service {
             fs::remove_file(&socket).map_err(|e| Error::from_io("serve", e).at(socket.display().to_string()))?;
         }
         let namespace = store.local()?.namespace.clone();
+        if let Some(lock) = &store.local()?.lock {
+            lock.is_served(options.socket.as_deref());
+        }
         let mut server = Server::bind(&socket, Arc::new(ServedStore { store, namespace }))?;
         let private = fs::set_permissions(&socket, fs::Permissions::from_mode(0o600));
         private.map_err(|e| Error::from_io("serve", e).at(socket.display().to_string()))?;

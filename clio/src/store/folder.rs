@@ -4,6 +4,7 @@
 //! interrupted creation leaves, but nothing that anybody has stored.
 
 use super::header::{HEADER_FILE, StoreHeader};
+use super::lock::{LOCK, StoreLock};
 use super::parts::{PARTS_FILE, Parts};
 use super::{Store, check_targets, root, service};
 use crate::config::Config;
@@ -13,7 +14,7 @@ use clio_core::{Errno, Error, Result};
 use clio_namespace::Namespace;
 use clio_targets::{DirOptions, DirTarget};
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,6 @@ use std::sync::Arc;
 
 const TARGET: &str = "target-";
 const NAMES: &str = "namespace";
-const LOCK: &str = "lock";
 
 impl Store {
     /// The store in the folder `path`; made there if there is none, with `targets` targets or one.
@@ -44,7 +44,7 @@ impl Store {
             }
             fs::create_dir_all(path).map_err(|e| Error::from_io("open", e))?;
         }
-        let lock = lock(path)?;
+        let lock = StoreLock::take(path)?;
         // Or it made it before we had the lock.
         if header.is_none() {
             header = StoreHeader::read(path)?;
@@ -187,18 +187,4 @@ fn has_objects(path: &Path) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-fn lock(path: &Path) -> Result<File> {
-    let file = File::options().create(true).truncate(false).write(true).open(path.join(LOCK));
-    let file = file.map_err(|e| Error::from_io("open", e))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::new(
-            Errno::EBUSY,
-            "open",
-            "another process has this store open; to share it, have all processes name it node:/path, which cliod serves",
-        )),
-        Err(TryLockError::Error(e)) => Err(Error::from_io("open", e)),
-    }
 }

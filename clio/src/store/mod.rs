@@ -2,6 +2,7 @@
 
 mod folder;
 mod header;
+mod lock;
 mod parts;
 mod registry;
 
@@ -22,7 +23,6 @@ use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
 use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
 use clio_node::client::{NodeNames, NodeTarget};
 use clio_targets::{DirTarget, MemOptions, MemTarget, ServiceConfig};
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(crate) struct Local {
     /// What is noted of its parts.
     parts: Option<RankedMutex<parts::Parts>>,
     /// Keeps other processes out; released last.
-    _lock: Option<File>,
+    pub(crate) lock: Option<lock::StoreLock>,
 }
 
 impl Store {
@@ -126,13 +126,13 @@ impl Store {
         targets: Vec<Arc<dyn Target>>,
         dirs: Vec<Arc<DirTarget>>,
         namespace: Namespace,
-        lock: Option<File>,
+        lock: Option<lock::StoreLock>,
     ) -> Self {
         let namespace = Arc::new(namespace);
         Self {
             targets,
             names: namespace.clone(),
-            local: Some(Local { namespace, dirs, parts: None, _lock: lock }),
+            local: Some(Local { namespace, dirs, parts: None, lock }),
             memory: None,
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             pools: Vec::new(),
