@@ -102,3 +102,11 @@ pub(crate) fn sync_fs(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: takes no pointers.
     if unsafe { libc::syncfs(fd.as_raw_fd()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// How many descriptors this process may have; more than that is `EMFILE`. It can change while the process runs.
+pub(crate) fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable memory of the right type for the duration of the call.
+    let told = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    if told { limit.rlim_cur } else { u64::MAX }
+}

@@ -92,6 +92,20 @@ pub(crate) fn clio() -> Command {
     command
 }
 
+/// The same command, with at most so many open files.
+pub(crate) fn with_few_files(command: &Command, limit: u32) -> Command {
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\""));
+    limited.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
+}
+
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Ran {
     let what = format!("{:?}", command.get_args().collect::<Vec<_>>());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,6 +1,6 @@
 //! Data goes in and comes out again as it was.
 
-use crate::harness::{Bed, noise};
+use crate::harness::{Bed, noise, run, with_few_files};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -182,4 +182,21 @@ fn a_reader_that_goes_away_is_no_error() {
         let out = child.wait_with_output().unwrap();
         assert_eq!((out.status.code(), String::from_utf8_lossy(&out.stderr).as_ref()), (Some(0), ""));
     }
+}
+
+/// A tree has more objects than the process may have open files.
+#[test]
+fn trees_are_copied_with_few_open_files() {
+    let bed = Bed::new();
+    bed.ok(["setstripe", "-c", "4", "-S", "64K", "/"]);
+    for n in 0..40 {
+        bed.make(format!("tree/{n}"), &noise(270_000 + n));
+    }
+    let (tree, back) = (bed.local("tree"), bed.local("back"));
+    let limited = |args: &[&OsStr]| run(&mut with_few_files(&bed.command(args), 48), b"").ok();
+    let word = OsStr::new;
+    limited(&[word("put"), word("-r"), tree.as_os_str(), word("/")]);
+    limited(&[word("get"), word("-r"), word("/tree"), back.as_os_str()]);
+    same_tree(&tree, &back);
+    limited(&[word("check")]);
 }

@@ -32,6 +32,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use table::{Slot, Table};
 
 /// A target in a folder. Requests run on two threads of its own, which start with the first request; small reads of
@@ -47,7 +48,8 @@ pub struct DirOptions {
     pub uuid: Option<Uuid>,
     /// Make the target if the folder is missing or empty.
     pub create: bool,
-    /// Objects kept open, with two descriptors each.
+    /// Objects kept open at most, with two descriptors each. All targets of a process together keep half of the
+    /// descriptors that the process may have.
     pub open_objects: usize,
     /// Threads for requests.
     pub threads: usize,
@@ -93,7 +95,7 @@ const SYNCED_ONE_BY_ONE: usize = 128;
 pub struct DirStore {
     root: PathBuf,
     header: StoreHeader,
-    table: Table,
+    table: Arc<Table>,
     intent: Intent,
     /// Objects at the time of the first count less those made before it, and objects made less those destroyed.
     base: OnceLock<u64>,
@@ -225,7 +227,7 @@ impl DirStore {
                     Ok(Some(())) => self.sync(fid)?,
                     // Destroyed since.
                     Ok(None) => {
-                        syncs::folder(&layout::folder_of(&self.root, fid)).map_err(fail)?;
+                        self.sync_folder(fid, "flush")?;
                         self.intent.made_durable(fid);
                     }
                     Err(e) if is_damage(&e) => {}
@@ -260,19 +262,26 @@ impl DirStore {
         if !matches!(slot, Slot::Unknown) {
             return Ok(());
         }
-        let found = self.retry_with_fewer_files(|| recover::open(&self.root, fid, &self.intent))?;
+        let found = Self::retry_with_fewer_files(|| recover::open(&self.root, fid, &self.intent))?;
         *slot = found.map_or(Slot::Missing, |o| Slot::Open(Box::new(o)));
         Ok(())
     }
 
-    fn retry_with_fewer_files<R>(&self, f: impl Fn() -> Result<R>) -> Result<R> {
+    /// Runs `f`, which opens files; once more if there are too many, with those closed that nobody uses.
+    fn retry_with_fewer_files<R>(f: impl Fn() -> Result<R>) -> Result<R> {
         match f() {
             Err(e) if matches!(e.errno(), Errno::EMFILE | Errno::ENFILE) => {
-                self.table.shrink();
+                Table::shrink_all();
                 f()
             }
             other => other,
         }
+    }
+
+    /// Makes the name of an object durable, or that it has none.
+    fn sync_folder(&self, fid: Fid, op: &'static str) -> Result<()> {
+        let folder = layout::folder_of(&self.root, fid);
+        Self::retry_with_fewer_files(|| syncs::folder(&folder).map_err(|e| Error::from_io(op, e).on(fid)))
     }
 
     /// Runs `f` on an object, shared with others; `None` if there is none.
@@ -315,7 +324,7 @@ impl DirStore {
     }
 
     fn make(&self, fid: Fid) -> Result<OpenObject> {
-        let made = self.retry_with_fewer_files(|| recover::create(&self.root, fid, &self.intent));
+        let made = Self::retry_with_fewer_files(|| recover::create(&self.root, fid, &self.intent));
         match made {
             Ok(object) => {
                 self.made.fetch_add(1, Ordering::Relaxed);

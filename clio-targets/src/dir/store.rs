@@ -138,7 +138,7 @@ impl ObjectStore for DirStore {
         })?;
         syncs::data(&side).map_err(fail)?;
         if created {
-            syncs::folder(&layout::folder_of(&self.root, fid)).map_err(fail)?;
+            self.sync_folder(fid, "sync")?;
         }
         self.with_write(fid, |object| {
             object.created &= !created;

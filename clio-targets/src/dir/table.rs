@@ -1,12 +1,13 @@
-//! The objects that are open, at most so many at a time.
+//! The objects that are open, at most so many at a time, of all targets of this process together.
 
 use super::object::OpenObject;
+use crate::sys;
 use clio_core::lockrank::{LockRank, RankedMutex};
-use clio_core::sync::RwLock;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
+use clio_core::sync::{Mutex, OnceLock, RwLock};
 use clio_core::units::Fid;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What is known of an object.
 #[derive(Debug, Default)]
@@ -27,31 +28,69 @@ pub(super) struct Place {
     used: AtomicU64,
 }
 
+/// Descriptors of an open object: its data and its checksums.
+const DESCRIPTORS: u64 = 2;
+/// Of the process's descriptors, objects take one in so many: the others are for the rest of the store, and the program.
+const PART: u64 = 2;
+
+/// The tables of this process. They share its descriptors.
+static TABLES: OnceLock<Mutex<Vec<Weak<Table>>>> = OnceLock::new();
+
+fn tables() -> Vec<Arc<Table>> {
+    let tables = TABLES.get_or_init(Mutex::default).lock();
+    tables.iter().filter_map(Weak::upgrade).collect()
+}
+
+/// How many objects one of `tables` tables may keep open in a process that may have `descriptors`, of `wanted`.
+fn share(wanted: usize, descriptors: u64, tables: u64) -> usize {
+    let share = (descriptors / PART / DESCRIPTORS / tables.max(1)).max(1);
+    wanted.min(usize::try_from(share).unwrap_or(usize::MAX))
+}
+
 /// Open objects by FID. An object has one place at a time, so that all who use it share one lock; a place that
 /// somebody uses stays.
 #[derive(Debug)]
 pub(super) struct Table {
-    limit: usize,
+    /// The most that it keeps open, however many descriptors there are.
+    wanted: usize,
     places: RankedMutex<HashMap<Fid, Arc<Place>>>,
     clock: AtomicU64,
 }
 
 impl Table {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(wanted: usize) -> Arc<Self> {
         let places = RankedMutex::new(LockRank::Target, HashMap::new());
-        Self { limit: limit.max(8), places, clock: AtomicU64::new(0) }
+        let table = Arc::new(Self { wanted: wanted.max(8), places, clock: AtomicU64::new(0) });
+        let mut tables = TABLES.get_or_init(Mutex::default).lock();
+        tables.retain(|t| t.strong_count() > 0);
+        tables.push(Arc::downgrade(&table));
+        table
+    }
+
+    /// How many objects may be open now. Both the process's limit and its number of targets can change.
+    fn limit(&self) -> usize {
+        let tables = TABLES.get_or_init(Mutex::default).lock().iter().filter(|t| t.strong_count() > 0).count();
+        share(self.wanted, sys::descriptor_limit(), tables as u64)
     }
 
     /// The place of an object, made if need be.
     pub(super) fn place(&self, fid: Fid) -> Arc<Place> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        if let Some(place) = self.places.lock().get(&fid) {
+            place.used.store(now, Ordering::Relaxed);
+            return place.clone();
+        }
+        let limit = self.limit();
         let mut places = self.places.lock();
+        // Somebody else may have made it meanwhile.
         if let Some(place) = places.get(&fid) {
             place.used.store(now, Ordering::Relaxed);
             return place.clone();
         }
-        if places.len() >= self.limit {
-            Self::evict(&mut places, self.limit / 4);
+        if places.len() >= limit {
+            let most = limit - limit.div_ceil(4);
+            let count = places.len() - most;
+            Self::evict(&mut places, count);
         }
         let place = Arc::new(Place { used: AtomicU64::new(now), ..Place::default() });
         places.insert(fid, place.clone());
@@ -63,11 +102,9 @@ impl Table {
         self.places.lock().get(&fid).cloned()
     }
 
-    /// Closes about a quarter of the objects, because the process has too many files open.
-    pub(super) fn shrink(&self) {
-        let mut places = self.places.lock();
-        let count = places.len().div_ceil(4);
-        Self::evict(&mut places, count);
+    /// Closes all objects that nobody uses, of all targets, because the process has too many files open.
+    pub(super) fn shrink_all() {
+        tables().iter().for_each(|table| table.close());
     }
 
     /// All places.
@@ -75,7 +112,7 @@ impl Table {
         self.places.lock().values().cloned().collect()
     }
 
-    /// Closes all objects.
+    /// Closes all objects that nobody uses.
     pub(super) fn close(&self) {
         let mut places = self.places.lock();
         let count = places.len();
@@ -104,5 +141,24 @@ fn close(slot: &RwLock<Slot>) {
         && let Err(e) = object.set_clean()
     {
         tracing::warn!(fid = %object.fid, error = %e, "object could not be closed cleanly");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn objects_leave_room_for_the_program() {
+        assert_eq!(share(96, 1024, 1), 96);
+        assert_eq!(share(96, 1024, 4), 64);
+        assert_eq!(share(96, 40, 4), 2);
+        assert_eq!(share(8, 1 << 20, 4), 8);
+        assert_eq!(share(96, u64::MAX, 1), 96);
+        // One must be, whatever the limit; the tables needn't be counted yet.
+        assert_eq!((share(96, 3, 4), share(96, 0, 0)), (1, 1));
+        for tables in [1, 4, 100] {
+            assert!(share(usize::MAX, 1024, tables) as u64 * 2 * tables <= 512);
+        }
     }
 }
