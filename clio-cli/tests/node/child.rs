@@ -62,6 +62,7 @@ fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Re
         "truncate" => ok(file(files, 1)?.set_len(number(2))),
         "punch" => ok(file(files, 1)?.punch_hole(number(2), number(3))),
         "sync" => ok(file(files, 1)?.sync_all()),
+        "syncall" => ok(client.sync()),
         "drop" => ok(client.drop_caches()),
         "rename" => ok(client.rename(words[1], words[2])),
         "unlink" => ok(client.remove_file(words[1])),

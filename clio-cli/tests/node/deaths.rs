@@ -109,3 +109,37 @@ fn daemons_killed_under_load() {
         }
     }
 }
+
+/// A client's sync of all reaches the daemon's targets, and what others have written there: after a reboot of the machine
+/// that met the daemon, nothing is in doubt.
+#[test]
+fn a_sync_of_all_leaves_nothing_in_doubt() {
+    for synced in [true, false] {
+        let store = Store::new();
+        let [mut writer, mut other] = store.processes();
+        writer.tell("open /f wide");
+        writer.tell("write /f 0 300000 7");
+        // Written out, and no more.
+        writer.tell("drop");
+        if synced {
+            other.tell("syncall");
+        }
+        signal(store.daemon().expect("it runs"), Signal::KILL);
+        drop((writer, other));
+        let uri = format!("dir:{}", store.path().display());
+        let open = || loop {
+            match clio::Client::open(&uri) {
+                // It isn't quite gone.
+                Err(e) if e.errno() == clio::Errno::EBUSY => std::thread::yield_now(),
+                opened => break opened.expect("open"),
+            }
+        };
+        drop(open());
+        for n in 0..2 {
+            let target = store.path().join(format!("target-{n:04}"));
+            clio_targets::conformance::pretend_reboot(&target).expect("state");
+        }
+        let report = open().check(false).expect("check");
+        assert!(report.is_clean() && (report.unjudged == 0) == synced, "synced: {synced}: {report}");
+    }
+}

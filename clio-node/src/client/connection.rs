@@ -104,6 +104,17 @@ impl Connection {
         }
     }
 
+    /// Makes durable what the daemon's targets hold, and all names. Blocks.
+    ///
+    /// # Errors
+    /// The first of what the daemon meets, after which it goes on; `EIO` if it is gone.
+    pub fn sync(&self) -> Result<()> {
+        match self.call(Request::Sync)? {
+            Answer::Synced => Ok(()),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
     /// Ends the daemon, for all its clients. Blocks until it has said that it will.
     ///
     /// # Errors
@@ -330,9 +341,9 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Whether a request changes nothing, so that it can be made twice.
+/// Whether a request changes nothing, or nothing that the next daemon can't do as well, so that it can be made twice.
 fn asks_only(request: &Request) -> bool {
-    let Request::Names(op) = request else { return matches!(request, Request::Status) };
+    let Request::Names(op) = request else { return matches!(request, Request::Status | Request::Sync) };
     matches!(
         op,
         NamesOp::Resolve { .. }

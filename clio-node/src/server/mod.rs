@@ -11,6 +11,7 @@ mod callbacks;
 mod names;
 mod outbox;
 mod session;
+mod syncs;
 mod workers;
 
 #[cfg(feature = "fuzz")]
@@ -33,6 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use syncs::Syncs;
 use workers::Workers;
 
 /// Smallest and largest arena of a client, in bytes of address space; memory is only taken as it is used.
@@ -58,6 +60,11 @@ pub trait Served: Send + Sync + 'static {
     fn namespace(&self) -> &Namespace;
     /// Destroys the objects of a file that is gone, and tells the namespace. May block.
     fn destroy(&self, doomed: &Doomed);
+    /// Makes durable all that the targets hold, and all names. Blocks.
+    ///
+    /// # Errors
+    /// The first error; everything else is made durable all the same.
+    fn sync(&self) -> Result<()>;
     /// Called every [`TICK`] or so. May block.
     fn tick(&self) {}
 }
@@ -85,6 +92,7 @@ struct Shared {
     started: Instant,
     salt: Salt,
     workers: RankedMutex<Option<Workers>>,
+    syncs: Syncs,
 }
 
 impl Server {
@@ -108,6 +116,7 @@ impl Server {
             started: Instant::now(),
             salt: Salt::new(clio_core::clock::now_ns()),
             workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new(WORKERS)?)),
+            syncs: Syncs::default(),
         });
         Ok(Server { shared, listener, next_session: FIRST_SESSION, sessions: HashMap::new(), idle_exit: None })
     }

@@ -111,6 +111,11 @@ impl Session {
                 self.shared.stop();
                 Ok(true)
             }
+            Request::Sync => {
+                let listen = self.outbox.begin()?;
+                super::syncs::begin(&self.shared, id, self.outbox.clone());
+                Ok(listen)
+            }
             Request::Names(op) => {
                 let listen = self.outbox.begin()?;
                 self.begin_names(id, op);

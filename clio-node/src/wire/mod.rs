@@ -101,6 +101,8 @@ pub enum Request {
     Status,
     /// Ends the daemon: [`Answer::Stopping`], then the end of the connection.
     Shutdown,
+    /// Makes all that the targets hold and all names durable: [`Answer::Synced`].
+    Sync,
 }
 
 /// What the daemon says after its [`Welcome`].
@@ -142,6 +144,8 @@ pub enum Answer {
     Status(Status),
     /// It ends.
     Stopping,
+    /// Everything is durable.
+    Synced,
 }
 
 /// How a daemon is.

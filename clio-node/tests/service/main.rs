@@ -6,6 +6,7 @@ mod sessions;
 
 use clio_core::sync::Mutex;
 use clio_core::target::Target;
+use clio_core::{Error, Result};
 use clio_namespace::{Doomed, Namespace, NewNode};
 use clio_node::client::{Connection, NodeTarget};
 use clio_node::server::{Served, Server, Stop};
@@ -13,15 +14,28 @@ use clio_targets::conformance::Fixture;
 use clio_targets::{MemOptions, MemTarget};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 const ARENA: u64 = 64 << 20;
 
-/// A store in memory, and what was destroyed in it.
+/// A store in memory, and what was done to it.
 struct Store {
     targets: Vec<Arc<dyn Target>>,
     namespace: Namespace,
     destroyed: Mutex<Vec<Doomed>>,
+    syncs: Syncs,
+}
+
+/// How often the store was made durable.
+#[derive(Default)]
+struct Syncs {
+    /// Counted by those who ask for it, before they do.
+    asked: AtomicUsize,
+    /// How many had asked when the last one began, of those that are done.
+    covered: AtomicUsize,
+    /// What the next one says.
+    error: Mutex<Option<Error>>,
 }
 
 impl Served for Store {
@@ -36,6 +50,14 @@ impl Served for Store {
     fn destroy(&self, doomed: &Doomed) {
         self.destroyed.lock().push(doomed.clone());
         self.namespace.destroyed(doomed.fid).unwrap();
+    }
+
+    fn sync(&self) -> Result<()> {
+        let asked = self.syncs.asked.load(Ordering::SeqCst);
+        // Others ask meanwhile.
+        std::thread::yield_now();
+        self.syncs.covered.fetch_max(asked, Ordering::SeqCst);
+        self.syncs.error.lock().take().map_or(Ok(()), Err)
     }
 }
 
@@ -58,7 +80,7 @@ impl Daemon {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let namespace = Namespace::in_memory(&NewNode::new(0o755, 0, 0), 1).unwrap();
-        let store = Arc::new(Store { targets, namespace, destroyed: Mutex::default() });
+        let store = Arc::new(Store { targets, namespace, destroyed: Mutex::default(), syncs: Syncs::default() });
         let server = Server::bind(&path, store.clone()).unwrap();
         let stop = server.stop();
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));

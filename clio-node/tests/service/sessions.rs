@@ -7,6 +7,7 @@ use clio_core::{Errno, Error};
 use clio_namespace::{IfExists, Names, NewNode, OpCtx, RenameMode};
 use clio_node::client::{Connection, NodeNames, NodeTarget};
 use clio_targets::conformance::{Client, pattern};
+use std::sync::atomic::Ordering;
 
 const FID: Fid = Fid::new(7, 1);
 
@@ -48,6 +49,28 @@ fn a_client_is_told_when_the_daemon_goes() {
     lost(client.call(Op::StatFs).unwrap_err());
     lost(names.rename(&OpCtx::at(1), "/a".into(), "/b".into(), RenameMode::Replace).unwrap_err());
     assert!(Connection::open(&path, ARENA).is_err());
+}
+
+/// However many ask at once: what was there when one asked is durable when it is answered.
+#[test]
+fn clients_have_the_daemon_make_all_durable() {
+    let daemon = Daemon::start();
+    let syncs = &daemon.store.syncs;
+    std::thread::scope(|scope| {
+        for connection in [daemon.connect(), daemon.connect()].iter().flat_map(|c| [c.clone(), c.clone(), c.clone()]) {
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let ticket = syncs.asked.fetch_add(1, Ordering::SeqCst);
+                    connection.sync().unwrap();
+                    assert!(syncs.covered.load(Ordering::SeqCst) > ticket);
+                }
+            });
+        }
+    });
+    *syncs.error.lock() = Some(Error::new(Errno::ENOSPC, "sync", "no room"));
+    let e = daemon.connect().sync().unwrap_err();
+    assert!(e.errno() == Errno::ENOSPC && e.detail() == "no room", "{e}");
+    daemon.connect().sync().unwrap();
 }
 
 #[test]

@@ -222,14 +222,14 @@ impl Client {
         self.inner.store.names()
     }
 
-    /// Writes out all dirty data and makes all data and names durable: where this process keeps the store, also what
-    /// others have written. After a reboot of the machine, nothing of that is in doubt. Blocks.
+    /// Writes out all dirty data and makes all data and names durable, also what other clients have written, but not what
+    /// they have yet to write out. After a reboot of the machine, nothing of that is in doubt. Blocks.
     ///
     /// # Errors
     /// The first error; everything else is written all the same.
     pub fn sync(&self) -> Result<()> {
         let data = self.inner.stack.sync_all();
-        data.and(self.inner.store.flush_targets()).and(self.inner.store.sync_names())
+        data.and(self.inner.store.sync())
     }
 
     /// Drops all caches: dirty data is written out, locks are given back. Blocks.

@@ -109,6 +109,10 @@ impl Served for ServedStore {
         self.store.destroy(doomed);
     }
 
+    fn sync(&self) -> Result<()> {
+        self.store.sync()
+    }
+
     fn tick(&self) {
         if let Err(e) = self.store.sync_names() {
             tracing::error!(target: "clio::node", error = %e, "names could not be made durable");

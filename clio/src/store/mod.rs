@@ -21,7 +21,7 @@ use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
 use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
-use clio_node::client::{NodeNames, NodeTarget};
+use clio_node::client::{Connection, NodeNames, NodeTarget};
 use clio_targets::{DirTarget, MemOptions, MemTarget, ServiceConfig};
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -39,8 +39,8 @@ pub(crate) struct Store {
     names: Arc<dyn Names>,
     /// What only the process that keeps the store has.
     local: Option<Local>,
-    /// The memory that a daemon sees too.
-    memory: Option<Arc<Arena>>,
+    /// The way to the daemon that keeps it, where one does.
+    daemon: Option<Arc<Connection>>,
     allocator: RankedMutex<Balanced>,
     /// Pools of targets.
     pools: Vec<(String, Vec<TargetIndex>)>,
@@ -114,7 +114,7 @@ impl Store {
             targets: NodeTarget::all(&connection),
             names: Arc::new(NodeNames::new(connection.clone())),
             local: None,
-            memory: Some(connection.arena().clone()),
+            daemon: Some(connection),
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             pools: Vec::new(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
@@ -133,7 +133,7 @@ impl Store {
             targets,
             names: namespace.clone(),
             local: Some(Local { namespace, dirs, parts: None, lock }),
-            memory: None,
+            daemon: None,
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             pools: Vec::new(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
@@ -156,7 +156,10 @@ impl Store {
     /// # Errors
     /// `ENOMEM` if there is no address space for it.
     pub(crate) fn page_memory(&self, bytes: usize) -> Result<Arc<Arena>> {
-        self.memory.clone().map_or_else(|| Arena::private(bytes).map(Arc::new), Ok)
+        match &self.daemon {
+            Some(daemon) => Ok(daemon.arena().clone()),
+            None => Arena::private(bytes).map(Arc::new),
+        }
     }
 
     /// Whether this process keeps the store, and sees to it that its names become durable.
@@ -258,6 +261,14 @@ impl Store {
             first = first.and(dir.store().flush());
         }
         first
+    }
+
+    /// Makes all that has been written out to the targets durable, whoever wrote it, and all names.
+    pub(crate) fn sync(&self) -> Result<()> {
+        match &self.daemon {
+            Some(daemon) => daemon.sync(),
+            None => self.flush_targets().and(self.sync_names()),
+        }
     }
 
     /// Makes names durable.
