@@ -11,7 +11,9 @@ mod locks;
 mod names;
 mod order;
 mod read_ahead;
+mod short_steps;
 mod sparse;
+mod stale_pages;
 
 use clio::{Client, OpenOptions, Stats};
 use std::sync::Barrier;

@@ -5,6 +5,7 @@ mod faults;
 mod model;
 mod posix;
 mod store;
+mod taken_away;
 mod threads;
 
 use crate::{FileFlags, PageCache, VvpConfig, VvpDevice, VvpFile};

@@ -35,6 +35,10 @@ pub(super) struct Store {
     /// Transfers complete in another thread.
     pub(super) delayed: AtomicBool,
     pub(super) fail_reads: AtomicBool,
+    /// Of the blocks that are read together, all but one are invalid again before whoever waits for them comes to look.
+    pub(super) take_away: AtomicBool,
+    /// How often that has happened.
+    pub(super) taken_away: AtomicU64,
     pub(super) fail_punch: AtomicBool,
     pub(super) reads: AtomicU64,
     pub(super) writes: AtomicU64,
@@ -74,6 +78,8 @@ impl Store {
             grow_locks: AtomicBool::new(true),
             delayed: AtomicBool::new(false),
             fail_reads: AtomicBool::new(false),
+            take_away: AtomicBool::new(false),
+            taken_away: AtomicU64::new(0),
             fail_punch: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -212,14 +218,27 @@ impl Store {
     fn transfer(self: &Arc<Self>, page: Arc<Page>, rw: Rw, moving: BlockSet, is_async: bool) {
         let store = self.clone();
         self.run(Box::new(move || {
-            let mut bulk = Bulk::new();
-            page.bulk(rw, moving, &mut bulk);
-            let result = store.move_bytes(rw, &bulk);
-            if let (true, Err(e), Some(object)) = (is_async, &result, page.object()) {
-                object.latch_error(e);
+            let last = moving.iter().last().filter(|_| rw == Rw::Read && Self::is(&store.take_away));
+            let last = last.map_or(moving, |b| BlockSet::range(b..b + 1));
+            let first = moving.minus(last);
+            if !first.is_empty() {
+                store.complete(&page, rw, first, is_async);
+                // Whoever reads waits for the last one still.
+                page.discard(&Env::get(EnvTags::WORK), first);
+                store.taken_away.fetch_add(1, Ordering::Relaxed);
             }
-            page.completion(&Env::get(EnvTags::WORK), rw, moving, &result);
+            store.complete(&page, rw, last, is_async);
         }));
+    }
+
+    fn complete(&self, page: &Arc<Page>, rw: Rw, blocks: BlockSet, is_async: bool) {
+        let mut bulk = Bulk::new();
+        page.bulk(rw, blocks, &mut bulk);
+        let result = self.move_bytes(rw, &bulk);
+        if let (true, Err(e), Some(object)) = (is_async, &result, page.object()) {
+            object.latch_error(e);
+        }
+        page.completion(&Env::get(EnvTags::WORK), rw, blocks, &result);
     }
 
     fn intrude(&self, object: &Arc<Object>, extent: Extent) {
