@@ -3,6 +3,7 @@
 mod data;
 mod evictions;
 mod faults;
+mod groups;
 mod kinds;
 mod locks;
 mod model;
