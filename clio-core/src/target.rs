@@ -5,7 +5,7 @@
 //! The lock manager's callbacks to the client (ASTs) arrive through [`TargetClient`].
 
 use crate::attr::{Attr, AttrMask, Lvb};
-use crate::error::Result;
+use crate::error::{Errno, Error, Result};
 use crate::memory::MemRef;
 use crate::units::{ClientId, Extent, Fid, TargetIndex};
 use smallvec::SmallVec;
@@ -265,6 +265,16 @@ pub trait Target: Send + Sync + Debug {
     /// # Errors
     /// `ESHUTDOWN` if the target is going away.
     fn connect(&self, callbacks: Arc<dyn TargetClient>) -> Result<(ClientId, u64)>;
+
+    /// As [`Target::connect`], for a client that was registered with this target before it was started anew, and held
+    /// `grant` bytes of grant then: it holds them still. The locks that it had it asks for again.
+    ///
+    /// # Errors
+    /// As there; `EOPNOTSUPP` where no client outlives the target.
+    fn resume(&self, callbacks: Arc<dyn TargetClient>, grant: u64) -> Result<ClientId> {
+        let _ = (callbacks, grant);
+        Err(Error::new(Errno::EOPNOTSUPP, "connect", "no client outlives this target"))
+    }
 
     /// Starts `op` for `client`; `done` is called exactly once.
     ///

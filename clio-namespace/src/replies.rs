@@ -84,6 +84,9 @@ impl ReplyTable {
 
     /// Drops all replies of `client`.
     pub(crate) fn forget(&mut self, kv: &dyn Kv, client: ClientId) -> Result<()> {
+        if !self.0.contains_key(&client) {
+            return Ok(());
+        }
         let prefix = client.0.to_be_bytes();
         let mut batch = Batch::default();
         kv.view().scan(Space::Replies, &prefix, prefix_end(&prefix).as_deref(), &mut |k, _| {

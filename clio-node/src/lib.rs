@@ -2,7 +2,8 @@
 //!
 //! A daemon ([`server`]) keeps the store; each process is its client ([`client`]) and has a stack of its own, whose
 //! targets and names are the daemon's. Requests travel as packets over a Unix socket ([`wire`]), bulk data lies in an
-//! arena that the daemon made and both have mapped.
+//! arena that the daemon made and both have mapped. The daemon's death loses nothing: its clients take up with the next one
+//! what they held.
 
 pub mod client;
 pub mod server;

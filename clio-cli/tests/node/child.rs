@@ -67,6 +67,15 @@ fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Re
         "rename" => ok(client.rename(words[1], words[2])),
         "unlink" => ok(client.remove_file(words[1])),
         "mkdir" => ok(client.mkdir(words[1])),
+        "churn" => {
+            let (dir, rounds) = (words[1], number(2));
+            for _ in 0..rounds {
+                client.mkdir(dir).map_err(name)?;
+                client.rename(dir, &format!("{dir}.renamed")).map_err(name)?;
+                client.remove_dir(&format!("{dir}.renamed")).map_err(name)?;
+            }
+            Ok("ok".into())
+        }
         "exists" => Ok(client.exists(words[1]).to_string()),
         "list" => {
             let names = client.read_dir(words[1]).map_err(name)?;

@@ -2,6 +2,7 @@
 
 mod child;
 mod coherence;
+mod daemon_deaths;
 mod deaths;
 mod starting;
 mod store;

@@ -54,6 +54,15 @@ impl Store {
         status["daemon"]["pid"].as_i64().map(|pid| pid as i32)
     }
 
+    /// Waits until process `pid` has ended.
+    pub fn wait_for_end(pid: i32) {
+        let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        // It may be a zombie of one of the processes of the test for a while.
+        while stat().is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
     /// Another process that uses the store.
     pub fn process(&self) -> Process {
         let mut command = self.prepare(&std::env::current_exe().expect("exe"));
@@ -110,6 +119,11 @@ impl Process {
     #[track_caller]
     pub fn tell(&mut self, command: &str) {
         assert_eq!(self.ask(command), "ok", "{command}");
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
     }
 
     /// kill -9.

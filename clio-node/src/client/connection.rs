@@ -1,12 +1,13 @@
 //! The connection of one client: a line to the daemon, and another one to the next daemon when that dies.
 //!
-//! The daemon's death is an eviction to the layers above: locks, and data that had not been written out, are lost, which
-//! every open file is told. What is asked next finds, or starts, another daemon, which is given the client's arena, and
-//! where the client registers and opens its files anew.
+//! The layers above don't see the daemon's death: what they held is taken up with the next daemon (`recovery.rs`), which
+//! is asked for what the last one had not answered. Nothing happens twice: changes of names carry a number, by which the
+//! next daemon knows what the last one did; data is written to the same place again.
 
 use super::dial::{Place, Starter};
 use super::line::{Done, Line, unexpected};
-use crate::wire::{Answer, NamesOp, NamesReply, Request, Status, WireOp};
+use super::link::{Entry, Link};
+use crate::wire::{Answer, NamesOp, NamesReply, Request, Status, WireOp, WireReply};
 use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::sync::Mutex;
@@ -16,6 +17,7 @@ use clio_core::{Errno, Error, Result};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Daemons that a request is made of, one after another, where each dies of it, or at that moment.
@@ -23,31 +25,28 @@ const MAX_TRIES: u32 = 4;
 
 /// A connection to a store's daemon. Dropping it ends it: the daemon then releases all that the client holds.
 pub struct Connection {
-    place: Place,
-    arena: Arc<Arena>,
-    targets: u16,
-    state: RankedMutex<State>,
-    /// Held while a line is set up, and while the end of one is told: one after another.
-    changing: Mutex<()>,
-    this: Weak<Connection>,
+    pub(super) place: Place,
+    pub(super) arena: Arc<Arena>,
+    pub(super) targets: u16,
+    /// By this, daemons know the client again.
+    pub(super) token: u64,
+    /// The last number of an operation that must not happen twice.
+    last_xid: AtomicU64,
+    pub(super) state: RankedMutex<State>,
+    /// Held while a line is set up: one after another.
+    pub(super) changing: Mutex<()>,
+    pub(super) this: Weak<Connection>,
 }
 
 #[derive(Default)]
-struct State {
-    /// `None` once the daemon is gone, until something is asked.
-    line: Option<Arc<Line>>,
+pub(super) struct State {
+    /// `None` once the daemon is gone, until there is another one.
+    pub(super) line: Option<Arc<Line>>,
     /// Registrations with targets, by the number that the client has for good.
-    links: HashMap<u64, Link>,
+    pub(super) links: HashMap<u64, Arc<Link>>,
     last_link: u64,
     /// Files that are open, and how often.
-    files: HashMap<Fid, u32>,
-}
-
-struct Link {
-    target: u16,
-    callbacks: Arc<dyn TargetClient>,
-    /// The number that the daemon of the present line has for it.
-    remote: u64,
+    pub(super) files: HashMap<Fid, u32>,
 }
 
 impl Connection {
@@ -68,12 +67,15 @@ impl Connection {
     }
 
     fn to(place: Place, arena_bytes: u64) -> Result<Arc<Connection>> {
-        let greeted = place.dial(arena_bytes, None)?;
+        let token = new_token()?;
+        let greeted = place.dial(token, arena_bytes, None)?;
         let arena = Arc::new(Arena::attach(greeted.arena)?);
         let connection = Arc::new_cyclic(|this| Connection {
             place,
             arena,
             targets: greeted.targets,
+            token,
+            last_xid: AtomicU64::new(0),
             state: RankedMutex::new(LockRank::Leaf, State::default()),
             changing: Mutex::new(()),
             this: this.clone(),
@@ -131,37 +133,61 @@ impl Connection {
         for _ in 1..MAX_TRIES {
             let line = self.line()?;
             match line.call(request.clone()) {
-                Err(_) if line.has_ended() && asks_only(&request) => {}
+                Err(_) if line.has_ended() && can_be_repeated(&request) => {}
                 done => return done,
             }
         }
         self.line()?.call(request)
     }
 
+    /// As [`Connection::call`], for a change of names, which happens once, whichever daemon does it. Blocks.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn call_once(&self, op: NamesOp) -> Result<Answer> {
+        let xid = self.last_xid.fetch_add(1, Ordering::Relaxed) + 1;
+        self.call(Request::Once { xid, op })
+    }
+
     /// Has a target do something for registration `client`; `done` is called exactly once. Blocks only where another
     /// daemon has to be found first.
     pub(crate) fn ask(&self, client: ClientId, op: WireOp, done: Done) {
-        self.ask_again(client, op, done, MAX_TRIES);
+        self.ask_again(Asked { client, op, losses: None, tries: MAX_TRIES }, done);
     }
 
-    fn ask_again(&self, client: ClientId, op: WireOp, done: Done, tries: u32) {
+    fn ask_again(&self, asked: Asked, done: Done) {
         let line = match self.line() {
             Ok(line) => line,
             Err(e) => return done(Err(e)),
         };
-        let link = self.state.lock().links.get(&client.0).map(|link| (link.target, link.remote));
-        let Some((target, remote)) = link else {
+        let link = self.state.lock().links.get(&asked.client.0).cloned();
+        let Some(link) = link else {
             return done(Err(Error::new(Errno::ESTALE, "node", "this registration has ended")));
         };
-        if tries <= 1 || !can_be_asked_of_another(&op) {
-            return line.ask(Request::Target { target, client: remote, op }, done);
+        let is_first = asked.losses.is_none();
+        let losses = link.losses();
+        if asked.losses.is_some_and(|before| before != losses) && !needs_no_lock(&asked.op) {
+            let why = "the daemon went away, and with it the locks that this relied on";
+            return done(Err(Error::new(Errno::EIO, "node", why)));
         }
-        let (this, sent, again) = (self.this.clone(), line.clone(), op.clone());
-        let done = move |result: Result<Answer>| match (result, this.upgrade()) {
-            (Err(_), Some(this)) if sent.has_ended() => this.ask_again(client, again, done, tries - 1),
-            (result, _) => done(result),
+        let Some((remote, op)) = link.send(asked.op.clone(), is_first) else {
+            return done(Ok(Answer::Target(WireReply::Done)));
         };
-        line.ask(Request::Target { target, client: remote, op }, Box::new(done));
+        let request = Request::Target { target: link.target.0, client: remote, op };
+        let (entry, this, sent) = (Entry::of(&asked.op), self.this.clone(), line.clone());
+        let done = move |result: Result<Answer>| {
+            link.enter(&entry, &result);
+            match (result, this.upgrade()) {
+                (Err(_), Some(this)) if asked.tries > 1 && sent.has_ended() => {
+                    this.ask_again(Asked { losses: Some(losses), tries: asked.tries - 1, ..asked }, done);
+                }
+                (Err(e), _) if !is_first && is_done_already(&asked.op, &e) => {
+                    done(Ok(Answer::Target(WireReply::Done)));
+                }
+                (result, _) => done(result),
+            }
+        };
+        line.ask(request, Box::new(done));
     }
 
     /// Registers `callbacks` with a target. Blocks.
@@ -169,15 +195,16 @@ impl Connection {
     /// # Errors
     /// As [`Connection::call`].
     pub(crate) fn link(&self, target: TargetIndex, callbacks: Arc<dyn TargetClient>) -> Result<(ClientId, u64)> {
+        let link = Link::new(target, callbacks);
         loop {
             let line = self.line()?;
-            let (remote, grant) = line.link(target.0, callbacks.clone())?;
+            let grant = line.link(Request::Connect(target.0), &link)?;
             let mut state = self.state.lock();
             // Of a line that has ended since, nothing counts.
             if state.is_on(&line) {
                 state.last_link += 1;
                 let id = state.last_link;
-                state.links.insert(id, Link { target: target.0, callbacks, remote });
+                state.links.insert(id, link);
                 return Ok((ClientId(id), grant));
             }
         }
@@ -190,7 +217,7 @@ impl Connection {
             (state.links.remove(&client.0), state.line.clone())
         };
         if let (Some(link), Some(line)) = (&link, line) {
-            line.unlink(link.target, link.remote);
+            line.unlink(link);
         }
         // Outside the mutex: the last reference to its callbacks may go.
         drop(link);
@@ -201,9 +228,14 @@ impl Connection {
     /// # Errors
     /// As [`Connection::call`].
     pub(crate) fn open_file(&self, fid: Fid) -> Result<()> {
+        let mut tries = MAX_TRIES;
         loop {
             let line = self.line()?;
-            line.call(Request::Names(NamesOp::OpenRef(fid.to_bytes())))?;
+            tries -= 1;
+            match line.call(Request::Names(NamesOp::OpenRef(fid.to_bytes()))) {
+                Err(_) if line.has_ended() && tries > 0 => continue,
+                opened => drop(opened?),
+            }
             let mut state = self.state.lock();
             if state.is_on(&line) {
                 *state.files.entry(fid).or_insert(0) += 1;
@@ -238,91 +270,10 @@ impl Connection {
             Err(e) => Err(e),
         }
     }
-
-    /// A line to a daemon: the present one, or one to the next daemon. Blocks in that case.
-    fn line(&self) -> Result<Arc<Line>> {
-        let present = || self.state.lock().line.clone();
-        if let Some(line) = present() {
-            return Ok(line);
-        }
-        let _change = self.changing.lock();
-        match present() {
-            Some(line) => Ok(line),
-            None => self.reconnect().map_err(|e| unreachable(&e)),
-        }
-    }
-
-    /// Makes `line` the present one.
-    fn adopt(&self, line: &Arc<Line>) -> Result<()> {
-        self.state.lock().line = Some(line.clone());
-        if !line.has_ended() {
-            return Ok(());
-        }
-        // Its end may have been told before it was the present one.
-        self.state.lock().line = None;
-        Err(Error::new(Errno::ESHUTDOWN, "connect", "the daemon went away again"))
-    }
-
-    /// Finds or starts another daemon, and restores there what this client had. The caller holds the mutex.
-    fn reconnect(&self) -> Result<Arc<Line>> {
-        let greeted = self.place.dial(0, self.arena.fd())?;
-        if greeted.targets != self.targets {
-            let why = format!("the store has {} targets now, and had {}", greeted.targets, self.targets);
-            return Err(Error::new(Errno::ESTALE, "connect", why));
-        }
-        let line = Line::start(greeted.socket, greeted.buffer, self.this.clone())?;
-        let restored = self.restore(&line).and_then(|()| self.adopt(&line));
-        restored.inspect_err(|_| line.hang_up())?;
-        tracing::info!(target: "clio::node", "connected to another daemon");
-        Ok(line)
-    }
-
-    fn restore(&self, line: &Arc<Line>) -> Result<()> {
-        let (links, files) = {
-            let state = self.state.lock();
-            let links: Vec<_> = state.links.iter().map(|(id, l)| (*id, l.target, l.callbacks.clone())).collect();
-            (links, state.files.clone())
-        };
-        for (id, target, callbacks) in links {
-            let (remote, grant) = line.link(target, callbacks)?;
-            if let Some(link) = self.state.lock().links.get_mut(&id) {
-                link.remote = remote;
-            }
-            // An eviction has taken all grant; the client doesn't know of this one.
-            line.call(Request::Target { target, client: remote, op: WireOp::ReturnGrant(grant) })?;
-        }
-        for (fid, count) in files {
-            for _ in 0..count {
-                match line.call(Request::Names(NamesOp::OpenRef(fid.to_bytes()))) {
-                    // It had no name any more, and went with the daemon that knew of its being open.
-                    Err(e) if e.errno() == Errno::ENOENT => {
-                        self.state.lock().files.remove(&fid);
-                        break;
-                    }
-                    opened => drop(opened?),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// `line` has ended, and `evict` tells so all who relied on it.
-    pub(crate) fn lost(&self, line: &Arc<Line>, evict: impl FnOnce()) {
-        // One that ends while it is set up is met by whoever does that, and holds the mutex.
-        if !self.state.lock().is_on(line) {
-            return;
-        }
-        let _change = self.changing.lock();
-        evict();
-        let mut state = self.state.lock();
-        if state.is_on(line) {
-            state.line = None;
-        }
-    }
 }
 
 impl State {
-    fn is_on(&self, line: &Arc<Line>) -> bool {
+    pub(super) fn is_on(&self, line: &Arc<Line>) -> bool {
         self.line.as_ref().is_some_and(|l| Arc::ptr_eq(l, line))
     }
 }
@@ -341,32 +292,39 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Whether a request changes nothing, or nothing that the next daemon can't do as well, so that it can be made twice.
-fn asks_only(request: &Request) -> bool {
-    let Request::Names(op) = request else { return matches!(request, Request::Status | Request::Sync) };
-    matches!(
-        op,
-        NamesOp::Resolve { .. }
-            | NamesOp::GetAttr(_)
-            | NamesOp::ReadDir { .. }
-            | NamesOp::ReadLink(_)
-            | NamesOp::GetLayout(_)
-            | NamesOp::GetXattr { .. }
-            | NamesOp::ListXattrs(_)
-            | NamesOp::Sync
-    )
+/// A request to a target, until it is answered.
+struct Asked {
+    client: ClientId,
+    op: WireOp,
+    /// How often the registration had lost everything when this was asked first; `None` while that is now.
+    losses: Option<u64>,
+    tries: u32,
 }
 
-/// Whether what a daemon that is gone was asked can be asked of the next one: it depends on no lock, and what the first
-/// may have done of it is either nothing that lasts, or the same.
-fn can_be_asked_of_another(op: &WireOp) -> bool {
+/// Whether a request can be made of the next daemon, where one is gone without an answer: it changes nothing, or carries
+/// a number by which the next one knows what the last one did.
+fn can_be_repeated(request: &Request) -> bool {
+    let Request::Names(op) = request else {
+        return matches!(request, Request::Status | Request::Sync | Request::Once { .. });
+    };
+    !op.is_change() && !matches!(op, NamesOp::OpenRef(_) | NamesOp::CloseRef(_))
+}
+
+/// Whether the client needs no lock for what is asked of a target, so that it can be asked though all locks were lost.
+fn needs_no_lock(op: &WireOp) -> bool {
     use WireOp::{Enqueue, GetAttr, Seek, StatFs, Sync};
     matches!(op, GetAttr(_) | Sync(_) | Seek { .. } | StatFs | Enqueue { .. })
 }
 
-/// What a program sees when no daemon can be reached. Its kind, `NotConnected`, says that asking at once again won't help.
-fn unreachable(why: &Error) -> Error {
-    let cause = std::io::Error::new(std::io::ErrorKind::NotConnected, why.clone());
-    let text = format!("the store's daemon is gone, and none can be reached: {}", why.detail());
-    Error::new(Errno::EIO, "node", text).with_cause(cause)
+/// Whether an operation that was asked for again fails since the daemon before had done it.
+fn is_done_already(op: &WireOp, e: &Error) -> bool {
+    matches!((op, e.errno()), (WireOp::Create(_), Errno::EEXIST) | (WireOp::Destroy(_), Errno::ENOENT))
+}
+
+fn new_token() -> Result<u64> {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(_) => Ok(u64::from_ne_bytes(bytes)),
+        Err(e) => Err(Error::from_io("connect", e.into())),
+    }
 }

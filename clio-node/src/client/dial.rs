@@ -41,21 +41,23 @@ pub(crate) struct Greeted {
     pub(crate) socket: Socket,
     pub(crate) buffer: Buffer,
     pub(crate) targets: u16,
+    /// The daemon waits for what this client held with an earlier one.
+    pub(crate) is_awaited: bool,
     /// The arena that the daemon has made, or has been given.
     pub(crate) arena: OwnedFd,
 }
 
 impl Place {
-    /// Connects, and wishes for an arena of `arena_bytes`, or brings the one that the client has. Where nobody listens, a
+    /// Connects as client `token`, and wishes for an arena of `arena_bytes`, or brings the one that the client has. Where nobody listens, a
     /// daemon is started. Blocks.
     ///
     /// # Errors
     /// `ENOENT`, `ENODEV` if nobody listens and nobody can start a daemon; `EACCES`; `EPROTO` if it is another version's;
     /// `ENOMEM`; what the starter says.
-    pub(crate) fn dial(&self, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
+    pub(crate) fn dial(&self, token: u64, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let greeted = Socket::connect(&self.socket).and_then(|socket| greet(socket, arena_bytes, arena));
+            let greeted = Socket::connect(&self.socket).and_then(|socket| greet(socket, token, arena_bytes, arena));
             let (absent, starter) = match (greeted, &self.starter) {
                 (Err(e), Some(starter)) if is_absent(&e) => (e, starter),
                 (done, _) => return done.map_err(|e| e.at(self.socket.display().to_string())),
@@ -75,17 +77,17 @@ fn is_absent(e: &Error) -> bool {
     matches!(e.errno(), Errno::ENOENT | Errno::ENODEV | Errno::ESHUTDOWN)
 }
 
-fn greet(socket: Socket, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
-    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes, brings_arena: arena.is_some() };
+fn greet(socket: Socket, token: u64, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
+    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes, brings_arena: arena.is_some(), token };
     socket.send(&wire::encode(&hello)?, arena, true)?;
     let mut buffer = Buffer::new();
     let Some((packet, fd)) = socket.receive(&mut buffer, true)? else {
         return Err(Error::new(Errno::EPROTO, "connect", "the daemon said nothing"));
     };
-    let targets = match wire::decode(packet)? {
-        Welcome::Served { targets, .. } => targets,
+    let (targets, is_awaited) = match wire::decode(packet)? {
+        Welcome::Served { targets, is_awaited, .. } => (targets, is_awaited),
         Welcome::Refused(e) => return Err(e.into_error("connect")),
     };
     let arena = fd.ok_or_else(|| Error::new(Errno::EPROTO, "connect", "the daemon's answer names no arena"))?;
-    Ok(Greeted { socket, buffer, targets, arena })
+    Ok(Greeted { socket, buffer, targets, is_awaited, arena })
 }

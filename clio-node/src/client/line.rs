@@ -3,15 +3,14 @@
 //! A thread receives what the daemon says, and runs completions and callbacks. Requests are sent by whoever makes them.
 
 use super::connection::Connection;
+use super::link::Link;
 use crate::socket::{Buffer, Socket};
 use crate::wire::{self, Answer, Event, FromClient, FromDaemon, Request};
 use clio_core::attr::Lvb;
 use clio_core::lockrank::{LockRank, RankedMutex};
-use clio_core::target::{DlmHandle, TargetClient};
-use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 
 /// Called once with the outcome of a request.
@@ -20,6 +19,8 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Answer>) + Send>;
 pub(crate) struct Line {
     socket: Socket,
     next_id: AtomicU64,
+    /// The daemon has said that it ends.
+    stops: AtomicBool,
     state: RankedMutex<State>,
 }
 
@@ -28,7 +29,7 @@ struct State {
     /// Requests without an answer yet.
     pending: HashMap<u64, Done>,
     /// Who gets the callbacks of which target, by the daemon's number.
-    links: HashMap<(u16, u64), Arc<dyn TargetClient>>,
+    links: HashMap<(u16, u64), Arc<Link>>,
     /// Why nothing can be asked any more.
     closed: Option<Error>,
 }
@@ -40,11 +41,11 @@ impl Line {
     /// `EAGAIN` for want of a thread.
     pub(crate) fn start(socket: Socket, mut buffer: Buffer, owner: Weak<Connection>) -> Result<Arc<Line>> {
         let state = RankedMutex::new(LockRank::Leaf, State::default());
-        let line = Arc::new(Line { socket, next_id: AtomicU64::new(1), state });
+        let line = Arc::new(Line { socket, next_id: AtomicU64::new(1), stops: AtomicBool::new(false), state });
         let receiver = line.clone();
         let thread = std::thread::Builder::new().name("clio-node".into());
         let spawned = thread.spawn(move || {
-            let end = receiver.receive_all(&mut buffer);
+            let end = receiver.receive_all(&mut buffer, &owner);
             receiver.close(&gone(&end), &owner);
         });
         spawned.map_err(|e| Error::from_io("connect", e))?;
@@ -94,35 +95,43 @@ impl Line {
         rx.recv().unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Registers `callbacks` with a target. Returns the daemon's number for it, and the first grant. Blocks.
+    /// Registers `link`, as `request` says. Returns the first grant. Blocks.
     ///
     /// # Errors
     /// As [`Line::call`].
-    pub(crate) fn link(self: &Arc<Self>, target: u16, callbacks: Arc<dyn TargetClient>) -> Result<(u64, u64)> {
+    pub(crate) fn link(self: &Arc<Self>, request: Request, link: &Arc<Link>) -> Result<u64> {
         let (tx, rx) = mpsc::sync_channel(1);
-        let line = Arc::downgrade(self);
+        let (line, link, resumed) = (Arc::downgrade(self), link.clone(), matches!(request, Request::Resume { .. }));
         let done = move |result: Result<Answer>| {
             let linked = result.and_then(|answer| match answer {
                 Answer::Connected { client, grant } => {
+                    let held = if resumed { link.grant() } else { grant };
+                    link.is_with(client, held);
                     // Here, where no later message has been looked at yet: it may be a callback.
                     if let Some(line) = line.upgrade() {
-                        line.state.lock().links.insert((target, client), callbacks);
+                        line.state.lock().links.insert((link.target.0, client), link);
                     }
-                    Ok((client, grant))
+                    Ok(grant)
                 }
                 answer => Err(unexpected(&answer)),
             });
             let _ = tx.send(linked);
         };
-        self.ask(Request::Connect(target), Box::new(done));
+        self.ask(request, Box::new(done));
         rx.recv().unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Forgets whom a target's callbacks are for.
-    pub(crate) fn unlink(&self, target: u16, remote: u64) {
-        let link = self.state.lock().links.remove(&(target, remote));
+    /// Forgets whom a registration's callbacks are for.
+    pub(crate) fn unlink(&self, link: &Link) {
+        let key = (link.target.0, link.remote());
+        let link = self.state.lock().links.remove(&key);
         // Outside the mutex: the last reference may go.
         drop(link);
+    }
+
+    /// Whether the daemon has said that it ends.
+    pub(crate) fn ends_in_order(&self) -> bool {
+        self.stops.load(Ordering::Acquire)
     }
 
     /// Whether nothing can be asked any more.
@@ -135,7 +144,7 @@ impl Line {
         self.socket.shut_down();
     }
 
-    fn receive_all(self: &Arc<Self>, buffer: &mut Buffer) -> Error {
+    fn receive_all(self: &Arc<Self>, buffer: &mut Buffer, owner: &Weak<Connection>) -> Error {
         loop {
             let message = match self.socket.receive(buffer, true) {
                 Ok(Some((packet, _))) => wire::decode(packet),
@@ -151,6 +160,12 @@ impl Line {
                     }
                 }
                 Ok(FromDaemon::Event { target, client, event }) => self.tell(target, client, event),
+                Ok(FromDaemon::Stopping) => {
+                    self.stops.store(true, Ordering::Release);
+                    if let Some(owner) = owner.upgrade() {
+                        owner.daemon_stops();
+                    }
+                }
                 Err(e) => return e,
             }
         }
@@ -159,15 +174,14 @@ impl Line {
     fn tell(self: &Arc<Self>, target: u16, client: u64, event: Event) {
         let link = self.state.lock().links.get(&(target, client)).cloned();
         let Some(link) = link else { return };
-        let index = TargetIndex(target);
         match event {
-            Event::Blocking(handle) => link.blocking_ast(index, DlmHandle(handle)),
+            Event::Blocking(handle) => link.blocking(handle),
             Event::Glimpse { handle, token } => {
                 let mut answer = GlimpseAnswer { line: self.clone(), token, told: false };
                 let reply = move |lvb: Lvb| answer.send(Some(lvb));
-                link.glimpse_ast(index, DlmHandle(handle), Box::new(reply));
+                link.glimpse(handle, Box::new(reply));
             }
-            Event::Evicted => link.evicted(index),
+            Event::Evicted => link.lose(),
         }
     }
 
@@ -180,13 +194,11 @@ impl Line {
             (std::mem::take(&mut state.pending), std::mem::take(&mut state.links))
         };
         tracing::debug!(target: "clio::node", pending = pending.len(), why = %why, "the line has ended");
-        let evict = || links.iter().for_each(|((target, _), link)| link.evicted(TargetIndex(*target)));
         match owner.upgrade() {
-            // Nobody connects anew before all know that their locks are gone.
-            Some(owner) => owner.lost(self, evict),
-            None => evict(),
+            Some(owner) => owner.lost(self),
+            None => links.values().for_each(|link| link.lose()),
         }
-        // After that, so that what fails then isn't asked for again.
+        // After that: they are asked of the next daemon, where that is known to hold what this one did.
         pending.into_values().for_each(|done| done(Err(why.clone())));
     }
 }

@@ -4,7 +4,9 @@ mod bounce;
 mod connection;
 mod dial;
 mod line;
+mod link;
 mod names;
+mod recovery;
 mod target;
 
 pub use connection::Connection;

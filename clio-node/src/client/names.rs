@@ -23,7 +23,8 @@ impl NodeNames {
     }
 
     fn ask(&self, op: NamesOp) -> Result<NamesReply> {
-        match self.0.call(Request::Names(op))? {
+        let answer = if op.is_change() { self.0.call_once(op) } else { self.0.call(Request::Names(op)) };
+        match answer? {
             Answer::Names(reply) => Ok(reply),
             answer => Err(unexpected(&answer)),
         }

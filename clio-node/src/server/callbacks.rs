@@ -1,5 +1,6 @@
 //! What the lock manager tells a client.
 
+use super::locks::Locks;
 use super::outbox::Outbox;
 use crate::wire::{Event, FromDaemon, Salt, WireLvb};
 use clio_core::lockrank::{LockRank, RankedMutex};
@@ -60,6 +61,7 @@ pub(super) struct Callbacks {
     pub(super) outbox: Arc<Outbox>,
     pub(super) glimpses: Arc<Glimpses>,
     pub(super) salt: Salt,
+    pub(super) locks: Arc<Locks>,
     /// Known as soon as the target has given it, which is before it gives any lock.
     pub(super) client: OnceLock<u64>,
 }
@@ -84,6 +86,9 @@ impl TargetClient for Callbacks {
     }
 
     fn evicted(&self, target: TargetIndex) {
+        if let Some(client) = self.client.get() {
+            self.locks.remove_all(target.0, *client);
+        }
         self.send(target, Event::Evicted);
     }
 }

@@ -5,11 +5,17 @@
 //! that a client's socket has no room for waits in the session's queue, and a session that asks for more than
 //! `MAX_OPEN` things at once is not listened to until some are done. So a client that floods or stalls holds up
 //! itself.
+//!
+//! A daemon that is told to end has its clients give their locks back first. Where one dies, the next one waits for its
+//! clients (`recovery.rs`).
 
 mod bulk;
 mod callbacks;
+mod locks;
 mod names;
 mod outbox;
+mod recovery;
+mod registry;
 mod session;
 mod syncs;
 mod workers;
@@ -18,16 +24,20 @@ mod workers;
 pub(crate) use bulk::find as find_bulk;
 
 use crate::socket::{Buffer, Listener, Socket};
-use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Salt, Status, Welcome, WireError};
+use crate::wire::{self, Answer, FromDaemon, Hello, MAGIC, MAJOR, MINOR, Salt, Status, Welcome, WireError};
 use clio_arena::{CHUNK_BYTES, Mapping};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::Target;
+use clio_core::units::ClientId;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{Doomed, Namespace};
+use recovery::{LOOK, Recovery};
+use registry::Registry;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
-use session::{Session, SessionEnd};
+use rustix::net::UCred;
+use session::{Session, SessionEnd, Turn};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -45,6 +55,8 @@ const WORKERS: usize = 4;
 const MAX_CLIENTS: usize = 1024;
 /// Time between two calls of [`Served::tick`].
 pub const TICK: Duration = Duration::from_secs(5);
+/// How long clients have to give their locks back when the service ends.
+const DRAIN: Duration = Duration::from_secs(5);
 /// Events taken from the system at a time.
 const EVENTS: usize = 64;
 
@@ -67,6 +79,8 @@ pub trait Served: Send + Sync + 'static {
     fn sync(&self) -> Result<()>;
     /// Called every [`TICK`] or so. May block.
     fn tick(&self) {}
+    /// The clients of an earlier daemon, if there was one that died, have opened anew what they had open. May block.
+    fn recovered(&self) {}
 }
 
 /// A daemon's service. It listens from [`Server::bind`] on, and serves in [`Server::run`].
@@ -75,6 +89,8 @@ pub struct Server {
     listener: Listener,
     next_session: u64,
     sessions: HashMap<u64, Arc<Session>>,
+    /// Sessions of new clients, not listened to while old ones are waited for.
+    held_up: Vec<u64>,
     /// Time without clients after which the service ends.
     idle_exit: Option<Duration>,
 }
@@ -88,11 +104,20 @@ struct Shared {
     epoll: OwnedFd,
     stop: OwnedFd,
     is_stopping: AtomicBool,
+    /// No more locks are given: the service ends.
+    is_draining: AtomicBool,
     clients: AtomicUsize,
     started: Instant,
     salt: Salt,
     workers: RankedMutex<Option<Workers>>,
     syncs: Syncs,
+    clients_known: RankedMutex<Clients>,
+}
+
+/// Clients of this daemon, and of the one before it.
+struct Clients {
+    registry: Registry,
+    recovery: Recovery,
 }
 
 impl Server {
@@ -107,18 +132,27 @@ impl Server {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| failed("eventfd", e))?;
         watch(&epoll, &listener, LISTENER)?;
         watch(&epoll, &stop, STOP)?;
+        let (registry, left) = Registry::open(path)?;
+        let (recovery, gone) = Recovery::new(left);
         let shared = Arc::new(Shared {
             served,
             epoll,
             stop,
             is_stopping: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
             clients: AtomicUsize::new(0),
             started: Instant::now(),
             salt: Salt::new(clio_core::clock::now_ns()),
             workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new(WORKERS)?)),
             syncs: Syncs::default(),
+            clients_known: RankedMutex::new(LockRank::Leaf, Clients { registry, recovery }),
         });
-        Ok(Server { shared, listener, next_session: FIRST_SESSION, sessions: HashMap::new(), idle_exit: None })
+        gone.into_iter().for_each(|token| shared.forget(token));
+        if !shared.is_recovering() {
+            shared.recovered();
+        }
+        let (next_session, sessions) = (FIRST_SESSION, HashMap::new());
+        Ok(Server { shared, listener, next_session, sessions, held_up: Vec::new(), idle_exit: None })
     }
 
     /// Has the service end by itself once it has had no client for this long.
@@ -133,13 +167,13 @@ impl Server {
         Stop(self.shared.clone())
     }
 
-    /// Serves until told to stop, or idle for long enough. Blocks. Then all sessions are ended, and what was asked for by then is done.
+    /// Serves until told to stop, or idle for long enough. Blocks. Then clients give their locks back, all sessions are
+    /// ended, and what was asked for by then is done.
     ///
     /// # Errors
     /// What keeps the service from going on at all.
     pub fn run(mut self) -> Result<()> {
         let mut buffer = Buffer::new();
-        let mut events = Vec::with_capacity(EVENTS);
         let (mut ticked, mut busy) = (Instant::now(), Instant::now());
         while !self.shared.is_stopping.load(Ordering::Acquire) {
             if !self.sessions.is_empty() {
@@ -151,25 +185,69 @@ impl Server {
                 ticked = Instant::now();
                 self.tick();
             }
-            events.clear();
-            let timeout = self.idle_exit.unwrap_or(TICK).min(TICK).try_into().ok();
-            match epoll::wait(&self.shared.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(failed("epoll", e)),
-            }
-            for event in &events {
-                match event.data.u64() {
-                    LISTENER => self.accept(),
-                    STOP => {}
-                    id => self.serve(id, event.flags, &mut buffer),
-                }
-            }
+            let timeout = if self.shared.is_recovering() { LOOK } else { self.idle_exit.unwrap_or(TICK).min(TICK) };
+            self.turn(timeout, &mut buffer)?;
+            self.recover()?;
         }
+        self.drain(&mut buffer)?;
         let ids: Vec<u64> = self.sessions.keys().copied().collect();
         ids.into_iter().for_each(|id| self.end(id, &SessionEnd::Stopping));
         // Waits for what the workers have been given, the ends of these sessions too.
         let workers = self.shared.workers.lock().take();
         drop(workers);
+        Ok(())
+    }
+
+    /// Serves whoever has something to say, and waits for `timeout` at most until somebody has.
+    fn turn(&mut self, timeout: Duration, buffer: &mut Buffer) -> Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let timeout = timeout.try_into().ok();
+        match epoll::wait(&self.shared.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(failed("epoll", e)),
+        }
+        for event in &events {
+            match event.data.u64() {
+                LISTENER => self.accept(),
+                STOP => {}
+                id => self.serve(id, event.flags, buffer),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has clients write out what is dirty and give their locks back, and serves them meanwhile. One that doesn't, in the
+    /// time that it has, keeps its locks: the next daemon waits for it.
+    fn drain(&mut self, buffer: &mut Buffer) -> Result<()> {
+        // New clients wait for the next daemon.
+        epoll::delete(&self.shared.epoll, &self.listener).map_err(|e| failed("epoll", e))?;
+        let _ = epoll::delete(&self.shared.epoll, &self.shared.stop);
+        self.shared.is_draining.store(true, Ordering::Release);
+        self.sessions.values().for_each(|session| session.outbox.send(&FromDaemon::Stopping));
+        let deadline = Instant::now() + DRAIN;
+        while self.sessions.values().any(|session| session.locks.are_held()) && Instant::now() < deadline {
+            self.turn(LOOK, buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether the clients of an earlier daemon are still waited for; once they aren't, listens to the others.
+    fn recover(&mut self) -> Result<()> {
+        if !self.shared.is_recovering() {
+            return Ok(());
+        }
+        let look = self.shared.clients_known.lock().recovery.look();
+        look.gone.into_iter().for_each(|token| self.shared.forget(token));
+        if let Some(done) = look.over {
+            tracing::info!(target: "clio::node", "the clients of the daemon before are here");
+            self.shared.recovered();
+            done.into_iter().for_each(|(outbox, id)| outbox.reply(id, Ok(Answer::Recovered)));
+            for id in std::mem::take(&mut self.held_up) {
+                if let Some(session) = self.sessions.get(&id) {
+                    watch(&self.shared.epoll, &session.socket, id)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -227,8 +305,11 @@ impl Server {
             if flags.contains(EventFlags::OUT) {
                 session.outbox.flush()?;
             }
-            if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                session.receive(buffer)?;
+            if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)
+                && session.receive(buffer)? == Turn::HeldUp
+            {
+                epoll::delete(&self.shared.epoll, &session.socket).map_err(|e| failed("epoll", e))?;
+                self.held_up.push(id);
             }
             Ok(())
         })();
@@ -265,6 +346,39 @@ impl Shared {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 
+    /// A session of client `token` has ended.
+    fn gone(&self, token: u64) {
+        let is_last = {
+            let mut clients = self.clients_known.lock();
+            clients.recovery.left(token);
+            clients.registry.remove(token)
+        };
+        if is_last {
+            self.forget(token);
+        }
+    }
+
+    /// Whether clients of an earlier daemon are waited for.
+    fn is_recovering(&self) -> bool {
+        self.clients_known.lock().recovery.is_on()
+    }
+
+    fn recovered(self: &Arc<Self>) {
+        let served = self.served.clone();
+        self.work(move || served.recovered());
+    }
+
+    /// Client `token` has gone for good.
+    fn forget(&self, token: u64) {
+        self.clients_known.lock().registry.forget(token);
+        let served = self.served.clone();
+        self.work(move || {
+            if let Err(e) = served.namespace().forget_client(ClientId(token)) {
+                tracing::warn!(target: "clio::node", error = %e, "answers to a client that is gone stay");
+            }
+        });
+    }
+
     /// Has a worker do `job`, which may block.
     fn work(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(workers) = &*self.workers.lock() {
@@ -288,25 +402,48 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Answers a client's first packet; what is shared with it: an arena that is made for it, or its own, of an earlier daemon.
+/// Answers a client's first packet.
 ///
 /// # Errors
 /// What the client did wrong, or what is short; it has been told.
-fn greet(socket: &Socket, hello: &[u8], arena: Option<OwnedFd>, targets: u16) -> Result<Arc<Mapping>> {
+fn greet(shared: &Shared, socket: &Socket, peer: &UCred, hello: &[u8], arena: Option<OwnedFd>) -> Result<Greeted> {
     let welcomed = check(hello).and_then(|hello| {
         if hello.brings_arena {
             let none = || Error::new(Errno::EPROTO, "connect", "the client's arena didn't come with its greeting");
-            return Ok(Arc::new(Mapping::attach(arena.ok_or_else(none)?)?));
+            return Ok((hello.token, Arc::new(Mapping::attach(arena.ok_or_else(none)?)?)));
         }
         let bytes = hello.arena_bytes.clamp(*ARENA_BYTES.start(), *ARENA_BYTES.end());
-        Ok(Arc::new(Mapping::create_shared((bytes as usize).div_ceil(CHUNK_BYTES))?))
+        Ok((hello.token, Arc::new(Mapping::create_shared((bytes as usize).div_ceil(CHUNK_BYTES))?)))
     });
-    let mapping = welcomed.inspect_err(|e| refuse(socket, e))?;
-    let welcome = wire::encode(&Welcome::Served { minor: MINOR, targets })?;
-    match socket.send(&welcome, mapping.fd(), false)? {
-        true => Ok(mapping),
-        false => Err(Error::new(Errno::EPROTO, "connect", "the client leaves no room for an answer")),
+    let (token, arena) = welcomed.inspect_err(|e| refuse(socket, e))?;
+    let (is_awaited, waits) = {
+        let mut clients = shared.clients_known.lock();
+        // Before the client holds anything.
+        clients.registry.add(token, peer.pid.as_raw_nonzero().get() as u32);
+        let is_awaited = clients.recovery.came(token);
+        (is_awaited, clients.recovery.is_on() && !is_awaited)
+    };
+    let targets = shared.served.targets().len() as u16;
+    let welcome = wire::encode(&Welcome::Served { minor: MINOR, targets, is_awaited })?;
+    let greeted = Greeted { token, arena, waits };
+    match socket.send(&welcome, greeted.arena.fd(), false) {
+        Ok(true) => Ok(greeted),
+        sent => {
+            // The session doesn't know yet whose it is.
+            shared.gone(token);
+            sent?;
+            Err(Error::new(Errno::EPROTO, "connect", "the client leaves no room for an answer"))
+        }
     }
+}
+
+/// A client that has been greeted.
+struct Greeted {
+    token: u64,
+    /// What is shared with it: an arena that was made for it, or its own, of an earlier daemon.
+    arena: Arc<Mapping>,
+    /// It is new, and others have to be waited for.
+    waits: bool,
 }
 
 fn check(hello: &[u8]) -> Result<Hello> {

@@ -4,7 +4,7 @@ use super::Served;
 use crate::wire::{MAX_MESSAGE_BYTES, NamesOp, NamesReply, WireEntry, WireNode};
 use clio_core::clock::now_ns;
 use clio_core::lockrank::{LockRank, RankedMutex};
-use clio_core::units::Fid;
+use clio_core::units::{ClientId, Fid};
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{Doomed, Inode, Namespace, NewNode, OpCtx, Removed, Reply};
 use std::collections::HashMap;
@@ -83,13 +83,21 @@ fn close(served: &dyn Served, fid: Fid) -> Result<bool> {
     Ok(doomed.is_some())
 }
 
-/// Carries out `op` for a client that has `files` open and is `owner`. Blocks.
+/// Carries out `op` for a client that has `files` open and is `owner`; `once` is the client and its number for an operation
+/// that must not happen twice. Blocks.
 ///
 /// # Errors
 /// Those of the namespace.
-pub(super) fn run(served: &dyn Served, files: &OpenFiles, owner: (u32, u32), op: NamesOp) -> Result<NamesReply> {
+pub(super) fn run(
+    served: &dyn Served,
+    files: &OpenFiles,
+    owner: (u32, u32),
+    op: NamesOp,
+    once: Option<(ClientId, u64)>,
+) -> Result<NamesReply> {
     let names = served.namespace();
     let ctx = OpCtx::at(now_ns());
+    let ctx = once.map_or(ctx, |(client, xid)| ctx.with_id(client, xid));
     let fid = Fid::from_bytes;
     match op {
         NamesOp::Resolve { path, follow } => names.resolve(&path, follow).map(inode),

@@ -1,15 +1,16 @@
 //! One client.
 
-use super::Shared;
 use super::bulk;
 use super::callbacks::{Callbacks, Glimpses};
+use super::locks::Locks;
 use super::names::{self, OpenFiles};
 use super::outbox::Outbox;
+use super::{Greeted, Shared};
 use crate::socket::{Buffer, Socket};
 use crate::wire::{self, Answer, FromClient, NamesOp, Request, WireOp, op_from_wire};
 use clio_arena::Mapping;
 use clio_core::lockrank::{LockRank, RankedMutex};
-use clio_core::target::{Op, Target};
+use clio_core::target::{Op, Reply, Target};
 use clio_core::units::ClientId;
 use clio_core::{Errno, Error, Result};
 use rustix::net::UCred;
@@ -33,12 +34,21 @@ pub(super) struct Session {
     peer: UCred,
     shared: Arc<Shared>,
     /// There once the client has been greeted.
-    arena: OnceLock<Arc<Mapping>>,
+    greeted: OnceLock<Greeted>,
     /// Registrations: target and id there.
     links: RankedMutex<HashSet<(u16, u64)>>,
     glimpses: Arc<Glimpses>,
     files: Arc<OpenFiles>,
     enqueues: Arc<AtomicUsize>,
+    pub(super) locks: Arc<Locks>,
+}
+
+/// How a session's turn ends.
+#[derive(PartialEq, Eq)]
+pub(super) enum Turn {
+    Over,
+    /// It is not to be listened to until clients of an earlier daemon have come.
+    HeldUp,
 }
 
 /// Why a session ends.
@@ -60,11 +70,12 @@ impl Session {
             outbox,
             peer,
             shared,
-            arena: OnceLock::new(),
+            greeted: OnceLock::new(),
             links: RankedMutex::new(LockRank::Leaf, HashSet::new()),
             glimpses: Arc::default(),
             files: Arc::default(),
             enqueues: Arc::default(),
+            locks: Arc::default(),
         })
     }
 
@@ -72,35 +83,51 @@ impl Session {
     ///
     /// # Errors
     /// What ends the session.
-    pub(super) fn receive(&self, buffer: &mut Buffer) -> Result<()> {
+    pub(super) fn receive(&self, buffer: &mut Buffer) -> Result<Turn> {
         for _ in 0..PACKETS_A_TURN {
-            let Some((packet, fd)) = self.socket.receive(buffer, false)? else { return Ok(()) };
-            let Some(arena) = self.arena.get() else {
-                let arena = super::greet(&self.socket, packet, fd, self.shared.served.targets().len() as u16)?;
-                let _ = self.arena.set(arena);
+            let Some((packet, fd)) = self.socket.receive(buffer, false)? else { return Ok(Turn::Over) };
+            let Some(greeted) = self.greeted.get() else {
+                let greeted = super::greet(&self.shared, &self.socket, &self.peer, packet, fd)?;
+                let waits = greeted.waits;
+                let _ = self.greeted.set(greeted);
+                if waits {
+                    return Ok(Turn::HeldUp);
+                }
                 continue;
             };
             match wire::decode(packet)? {
                 FromClient::Request { id, request } => {
-                    if !self.begin(id, request, arena)? {
-                        return Ok(());
+                    if !self.begin(id, request, greeted)? {
+                        return Ok(Turn::Over);
                     }
                 }
                 FromClient::Glimpsed { token, lvb } => self.glimpses.answer(token, lvb),
             }
         }
-        Ok(())
+        Ok(Turn::Over)
     }
 
     /// Begins what a client asks for. False if no more of it is to be taken for now.
-    fn begin(&self, id: u64, request: Request, arena: &Arc<Mapping>) -> Result<bool> {
+    fn begin(&self, id: u64, request: Request, greeted: &Greeted) -> Result<bool> {
         match request {
             Request::Connect(target) => {
-                let result = self.connect(target);
+                let result = self.connect(target, None);
                 self.outbox.reply(id, result);
                 Ok(true)
             }
-            Request::Target { target, client, op } => self.begin_op(id, target, client, op, arena),
+            Request::Resume { target, grant } => {
+                let result = self.connect(target, Some(grant));
+                self.outbox.reply(id, result);
+                Ok(true)
+            }
+            Request::Recovered => {
+                let now = self.shared.clients_known.lock().recovery.recovered(greeted.token, &self.outbox, id);
+                if now {
+                    self.outbox.reply(id, Ok(Answer::Recovered));
+                }
+                Ok(true)
+            }
+            Request::Target { target, client, op } => self.begin_op(id, target, client, op, &greeted.arena),
             Request::Status => {
                 self.outbox.reply(id, Ok(Answer::Status(self.shared.status())));
                 Ok(true)
@@ -118,7 +145,12 @@ impl Session {
             }
             Request::Names(op) => {
                 let listen = self.outbox.begin()?;
-                self.begin_names(id, op);
+                self.begin_names(id, op, None);
+                Ok(listen)
+            }
+            Request::Once { xid, op } => {
+                let listen = self.outbox.begin()?;
+                self.begin_names(id, op, Some((ClientId(greeted.token), xid)));
                 Ok(listen)
             }
         }
@@ -129,14 +161,18 @@ impl Session {
         target.ok_or_else(|| Error::new(Errno::ENODEV, "request", format!("the store has no target {index}")))
     }
 
-    fn connect(&self, index: u16) -> Result<Answer> {
+    fn connect(&self, index: u16, held: Option<u64>) -> Result<Answer> {
         let target = self.target(index)?;
         if self.links.lock().len() >= MAX_LINKS {
             return Err(Error::new(Errno::EUSERS, "connect", "too many registrations of one client"));
         }
         let (outbox, glimpses, salt) = (self.outbox.clone(), self.glimpses.clone(), self.shared.salt);
-        let callbacks = Arc::new(Callbacks { outbox, glimpses, salt, client: OnceLock::new() });
-        let (client, grant) = target.connect(callbacks.clone())?;
+        let locks = self.locks.clone();
+        let callbacks = Arc::new(Callbacks { outbox, glimpses, salt, locks, client: OnceLock::new() });
+        let (client, grant) = match held {
+            None => target.connect(callbacks.clone())?,
+            Some(grant) => (target.resume(callbacks.clone(), grant)?, 0),
+        };
         let _ = callbacks.client.set(client.0);
         self.links.lock().insert((index, client.0));
         Ok(Answer::Connected { client: client.0, grant })
@@ -151,6 +187,10 @@ impl Session {
                 return Ok(true);
             }
         };
+        if matches!(op, Op::Enqueue { .. }) && self.shared.is_draining.load(Ordering::Acquire) {
+            // The client asks the next daemon for it.
+            return Ok(true);
+        }
         // One that waits for others' locks must not keep the client from giving back its own.
         let open = match op {
             Op::Enqueue { .. } => Open::Enqueue(self.enqueues.clone()),
@@ -159,7 +199,13 @@ impl Session {
         };
         let listen = open.begin()?;
         let (outbox, arena, salt) = (self.outbox.clone(), arena.clone(), self.shared.salt);
-        let done = move |result: Result<clio_core::target::Reply>| {
+        let (locks, cancelled) = (self.locks.clone(), if let Op::Cancel(handle) = op { Some(handle) } else { None });
+        let done = move |result: Result<Reply>| {
+            match (&result, cancelled) {
+                (Ok(Reply::Granted { handle: Some(handle), .. }), _) => locks.add(index, client, *handle),
+                (Ok(_), Some(handle)) => locks.remove(index, client, handle),
+                _ => {}
+            }
             outbox.reply(id, result.map(|reply| Answer::Target(salt.reply(reply.into()))));
             open.end();
             // What the request's bulk data lies in.
@@ -185,11 +231,11 @@ impl Session {
         Ok((target, op_from_wire(self.shared.salt.op(op), |segments| bulk::find(arena, &segments))?))
     }
 
-    fn begin_names(&self, id: u64, op: NamesOp) {
+    fn begin_names(&self, id: u64, op: NamesOp, once: Option<(ClientId, u64)>) {
         let (outbox, files, served) = (self.outbox.clone(), self.files.clone(), self.shared.served.clone());
         let owner = (self.peer.uid.as_raw(), self.peer.gid.as_raw());
         let job = move || {
-            outbox.reply(id, names::run(served.as_ref(), &files, owner, op).map(Answer::Names));
+            outbox.reply(id, names::run(served.as_ref(), &files, owner, op, once).map(Answer::Names));
             outbox.end();
         };
         self.shared.work(job);
@@ -203,6 +249,7 @@ impl Session {
             }
             _ => tracing::debug!(target: "clio::node", session = self.id, "a client goes"),
         }
+        let had_locks = self.locks.are_held();
         self.outbox.close();
         self.glimpses.close();
         let links = std::mem::take(&mut *self.links.lock());
@@ -213,6 +260,11 @@ impl Session {
         }
         let (files, served) = (self.files.clone(), self.shared.served.clone());
         self.shared.work(move || files.close_all(served.as_ref()));
+        // A client that a daemon which ends leaves with locks is waited for by the next one.
+        let stays = matches!(why, SessionEnd::Stopping) && had_locks;
+        if let (Some(greeted), false) = (self.greeted.get(), stays) {
+            self.shared.gone(greeted.token);
+        }
     }
 }
 

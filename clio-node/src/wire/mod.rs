@@ -46,6 +46,8 @@ pub struct Hello {
     pub arena_bytes: u64,
     /// It has one already, whose descriptor comes with this.
     pub brings_arena: bool,
+    /// Chosen at random by the client, for as long as it lives: by this a later daemon knows it again.
+    pub token: u64,
 }
 
 /// The daemon's answer to a [`Hello`]. With it comes the descriptor of the arena.
@@ -57,6 +59,9 @@ pub enum Welcome {
         minor: u16,
         /// Targets of the store.
         targets: u16,
+        /// An earlier daemon had this client, and this one waits for it: it may take up again what it held, until it
+        /// says [`Request::Recovered`].
+        is_awaited: bool,
     },
     /// It is not, and why.
     Refused(WireError),
@@ -103,6 +108,22 @@ pub enum Request {
     Shutdown,
     /// Makes all that the targets hold and all names durable: [`Answer::Synced`].
     Sync,
+    /// As [`Request::Connect`], for a client that held so many bytes of grant at the target with an earlier daemon.
+    Resume {
+        /// Index of the target.
+        target: u16,
+        /// Bytes.
+        grant: u64,
+    },
+    /// An awaited client has taken up what it held: [`Answer::Recovered`], once all others have too.
+    Recovered,
+    /// As [`Request::Names`], for an operation that must not happen twice: sent again, it is answered as before.
+    Once {
+        /// The client's number for the operation: larger than that of any operation that it has been answered.
+        xid: u64,
+        /// What.
+        op: NamesOp,
+    },
 }
 
 /// What the daemon says after its [`Welcome`].
@@ -124,6 +145,8 @@ pub enum FromDaemon {
         /// What.
         event: Event,
     },
+    /// The daemon ends before long: the client writes out what it has, and gives its locks back.
+    Stopping,
 }
 
 /// A good outcome.
@@ -146,6 +169,8 @@ pub enum Answer {
     Stopping,
     /// Everything is durable.
     Synced,
+    /// All clients of an earlier daemon are there, or given up.
+    Recovered,
 }
 
 /// How a daemon is.

@@ -102,6 +102,38 @@ pub enum NamesOp {
     Unmake { path: WirePath, known: Vec<u8> },
 }
 
+impl NamesOp {
+    /// Whether it changes names so that doing it twice would not be the same.
+    pub fn is_change(&self) -> bool {
+        match self {
+            NamesOp::Create { .. }
+            | NamesOp::Mkdir { .. }
+            | NamesOp::Symlink { .. }
+            | NamesOp::Link { .. }
+            | NamesOp::Unlink(_)
+            | NamesOp::Unmake { .. }
+            | NamesOp::Rmdir(_)
+            | NamesOp::Rename { .. }
+            | NamesOp::SetAttr { .. }
+            | NamesOp::SetLayout { .. }
+            | NamesOp::ReplaceLayout { .. }
+            | NamesOp::SetXattr { .. }
+            | NamesOp::RemoveXattr { .. } => true,
+            NamesOp::Resolve { .. }
+            | NamesOp::GetAttr(_)
+            | NamesOp::ReadDir { .. }
+            | NamesOp::ReadLink(_)
+            | NamesOp::GetLayout(_)
+            | NamesOp::GetXattr { .. }
+            | NamesOp::ListXattrs(_)
+            | NamesOp::OpenRef(_)
+            | NamesOp::CloseRef(_)
+            | NamesOp::NoteRead { .. }
+            | NamesOp::Sync => false,
+        }
+    }
+}
+
 /// An entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WireEntry {

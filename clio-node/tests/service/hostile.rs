@@ -30,8 +30,15 @@ impl Raw {
     fn greeted(daemon: &Daemon) -> Raw {
         let raw = Self::connect(daemon);
         raw.send(
-            &encode(&Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 4 << 20, brings_arena: false })
-                .unwrap(),
+            &encode(&Hello {
+                magic: MAGIC,
+                major: MAJOR,
+                minor: MINOR,
+                arena_bytes: 4 << 20,
+                brings_arena: false,
+                token: 7,
+            })
+            .unwrap(),
         );
         assert!(matches!(decode(&raw.receive()).unwrap(), Welcome::Served { targets: 1, .. }));
         raw
@@ -88,7 +95,7 @@ fn serves_on(daemon: &Daemon, name: &str) {
 #[test]
 fn strangers_are_told_why() {
     let daemon = Daemon::start();
-    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 0, brings_arena: false };
+    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 0, brings_arena: false, token: 7 };
     for (bad, errno) in [
         (Hello { magic: *b"http", ..hello.clone() }, Errno::EPROTO),
         (Hello { major: MAJOR + 1, ..hello.clone() }, Errno::EPROTO),

@@ -85,6 +85,14 @@ impl GrantTable {
         self.give(client, self.config.initial, free)
     }
 
+    /// A client that was there before the target was started anew: what it had been promised it holds still, as far as
+    /// one client may hold so much.
+    pub(super) fn resume(&mut self, client: ClientId, held: u64) {
+        let bytes = held.min(self.config.per_client);
+        self.held.insert(client, bytes);
+        self.given += bytes;
+    }
+
     /// Takes what a write uses up. A client can't use what it wasn't given.
     pub(super) fn consume(&mut self, client: ClientId, bytes: u64) -> Result<()> {
         let held = self.held.get(&client).copied().unwrap_or(0);

@@ -120,6 +120,13 @@ impl<S: ObjectStore> Target for Service<S> {
         Ok(core.state.lock().connect(callbacks, free, now))
     }
 
+    fn resume(&self, callbacks: Arc<dyn TargetClient>, grant: u64) -> Result<ClientId> {
+        let core = &self.core;
+        core.check_open("connect")?;
+        let now = core.now_ms();
+        Ok(core.state.lock().resume(callbacks, grant, now))
+    }
+
     fn submit(&self, client: ClientId, op: Op, done: Completion) {
         if let Err(e) = self.core.check_open("submit") {
             return done(Err(e));

@@ -101,11 +101,22 @@ impl State {
     }
 
     pub(super) fn connect(&mut self, callbacks: Arc<dyn TargetClient>, free: Free, now: u64) -> (ClientId, u64) {
+        let client = self.register(callbacks, now);
+        (client, self.grants.connect(client, free))
+    }
+
+    pub(super) fn resume(&mut self, callbacks: Arc<dyn TargetClient>, grant: u64, now: u64) -> ClientId {
+        let client = self.register(callbacks, now);
+        self.grants.resume(client, grant);
+        client
+    }
+
+    fn register(&mut self, callbacks: Arc<dyn TargetClient>, now: u64) -> ClientId {
         let client = ClientId(self.next_client);
         self.next_client += 1;
         self.clients.insert(client, Client { callbacks, running: 0, leaving: None });
         self.step(now, Event::Connect { client });
-        (client, self.grants.connect(client, free))
+        client
     }
 
     /// `ESTALE` unless `client` is connected and stays.

@@ -95,6 +95,10 @@ impl Target for Faulty {
         self.inner.connect(callbacks)
     }
 
+    fn resume(&self, callbacks: Arc<dyn TargetClient>, grant: u64) -> Result<ClientId> {
+        self.inner.resume(callbacks, grant)
+    }
+
     fn submit(&self, client: ClientId, op: Op, done: Completion) {
         let fault = (self.rule.lock())(&op);
         let done: Completion = match fault {

@@ -53,6 +53,10 @@ impl Target for Throttled {
         self.inner.connect(callbacks)
     }
 
+    fn resume(&self, callbacks: Arc<dyn TargetClient>, grant: u64) -> Result<ClientId> {
+        self.inner.resume(callbacks, grant)
+    }
+
     fn submit(&self, client: ClientId, op: Op, done: Completion) {
         let Some(bytes) = bulk_bytes(&op) else { return self.inner.submit(client, op, done) };
         let due = self.occupy(bytes);

@@ -47,7 +47,7 @@ impl Service {
                 return Err(Error::new(Errno::EINVAL, "serve", why).at(store));
             }
         };
-        let store = Store::open(&StoreUri::Dir { path: path.clone(), targets }, config)?;
+        let store = Store::open_to_serve(&StoreUri::Dir { path: path.clone(), targets }, config)?;
         let socket = options.socket.clone().map_or_else(|| socket_of(&path), Ok)?;
         // The store's lock is held: a socket that is there is what an earlier daemon left.
         if is_socket(&socket) {
@@ -116,6 +116,12 @@ impl Served for ServedStore {
     fn tick(&self) {
         if let Err(e) = self.store.sync_names() {
             tracing::error!(target: "clio::node", error = %e, "names could not be made durable");
+        }
+    }
+
+    fn recovered(&self) {
+        if let Err(e) = self.store.reclaim() {
+            tracing::error!(target: "clio::node", error = %e, "files that nobody has open any more stay");
         }
     }
 }

@@ -69,7 +69,6 @@ impl Store {
         if let Some(local) = &mut store.local {
             local.parts = Some(RankedMutex::new(LockRank::Leaf, parts));
         }
-        store.reclaim()?;
         Ok(store)
     }
 }

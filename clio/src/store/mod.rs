@@ -67,11 +67,26 @@ impl Store {
     /// `EBUSY` if another process has it open; `EPROTO` for a newer one; `EBADMSG` for a foreign one; what the
     /// system says of its folder.
     pub(crate) fn open(uri: &StoreUri, config: &Config) -> Result<Arc<Store>> {
+        Self::open_and(uri, config, Store::reclaim)
+    }
+
+    /// As [`Store::open`], to serve it: what a crash has left is still there for those that had it open. Then
+    /// [`Store::reclaim`] is due.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_to_serve(uri: &StoreUri, config: &Config) -> Result<Arc<Store>> {
+        Self::open_and(uri, config, |_| Ok(()))
+    }
+
+    fn open_and(uri: &StoreUri, config: &Config, at_first: impl Fn(&Store) -> Result<()>) -> Result<Arc<Store>> {
         registry::shared(uri, || {
             let store = match uri {
                 StoreUri::Mem { targets, .. } => Self::in_memory(targets.unwrap_or(1), config),
                 StoreUri::Dir { path, targets } => {
-                    Self::in_folder(path, *targets, config).map_err(|e| e.at(path.display().to_string()))
+                    let opened = Self::in_folder(path, *targets, config);
+                    let ready = opened.and_then(|store| at_first(&store).map(|()| store));
+                    ready.map_err(|e| e.at(path.display().to_string()))
                 }
                 StoreUri::Node { path, targets } => Self::at_daemon(path, *targets, config),
             };
@@ -232,7 +247,7 @@ impl Store {
     }
 
     /// After a crash: files that were unlinked while open, and objects that were to be destroyed.
-    fn reclaim(&self) -> Result<()> {
+    pub(crate) fn reclaim(&self) -> Result<()> {
         let namespace = &self.local()?.namespace;
         for fid in namespace.orphans()? {
             namespace.reclaim(fid)?;

@@ -23,13 +23,14 @@ pub(super) fn wire_messages() -> Vec<Seed> {
     let new = WireNode { mode: 0o640, layout: Some(vec![1, 2, 3]) };
     let flags = WireFlags { try_lock: false, glimpse: true, mandatory: false, exact: true };
     let error = WireError { errno: 28, detail: "full".into(), fid: Some(FID), path: None };
-    let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 64 << 20, brings_arena: false };
+    let hello =
+        Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes: 64 << 20, brings_arena: false, token: 7 };
     let lvb = WireLvb([70_000, 144, 3, 2, 1]);
     let granted =
         WireReply::Granted { handle: Some(5), mode: WireMode::Pw, range: (0, u64::MAX), lvb, grant: 9, blocking: true };
     vec![
         seed("hello", wire::encode(&hello)),
-        seed("welcome", wire::encode(&Welcome::Served { minor: MINOR, targets: 4 })),
+        seed("welcome", wire::encode(&Welcome::Served { minor: MINOR, targets: 4, is_awaited: false })),
         seed("refused", wire::encode(&Welcome::Refused(error.clone()))),
         seed("read", on_target(WireOp::Read { fid: FID, bulk: bulk.clone(), checksum: true })),
         seed("read-outside", on_target(WireOp::Read { fid: FID, bulk: outside, checksum: true })),
@@ -48,6 +49,13 @@ pub(super) fn wire_messages() -> Vec<Seed> {
         seed("enqueue", on_target(WireOp::Enqueue { fid: FID, range: (4096, 8192), mode: WireMode::Group(4), flags })),
         seed("create", ask(Request::Names(NamesOp::Create { path, new, if_exists: WireIfExists::Open }))),
         seed("sync", ask(Request::Sync)),
+        seed("resume", ask(Request::Resume { target: 1, grant: 1 << 20 })),
+        seed("recovered", ask(Request::Recovered)),
+        seed(
+            "once",
+            ask(Request::Once { xid: 9, op: NamesOp::Rmdir(WirePath { base: [0; 16], path: b"/d".to_vec() }) }),
+        ),
+        seed("stopping", wire::encode(&FromDaemon::Stopping)),
         seed("glimpsed", wire::encode(&FromClient::Glimpsed { token: 2, lvb: Some(lvb) })),
         seed("granted", reply(Ok(Answer::Target(granted)))),
         seed("entries", reply(Ok(Answer::Names(NamesReply::List(vec![b"user.a".to_vec()]))))),
