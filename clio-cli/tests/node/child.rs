@@ -71,8 +71,8 @@ fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Re
             let (dir, rounds) = (words[1], number(2));
             for _ in 0..rounds {
                 client.mkdir(dir).map_err(name)?;
-                client.rename(dir, &format!("{dir}.renamed")).map_err(name)?;
-                client.remove_dir(&format!("{dir}.renamed")).map_err(name)?;
+                client.rename(dir, format!("{dir}.renamed")).map_err(name)?;
+                client.remove_dir(format!("{dir}.renamed")).map_err(name)?;
             }
             Ok("ok".into())
         }

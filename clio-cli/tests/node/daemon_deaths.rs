@@ -136,6 +136,20 @@ fn a_client_that_is_stopped_loses_its_locks_to_the_others() {
     assert_eq!(a.ask("read /f 0 200000"), "50000x3 50000x1");
 }
 
+/// A client is stopped just when it is about to start the next daemon: another one does.
+#[test]
+fn a_starter_that_is_stopped_holds_nobody_up() {
+    let store = Store::new();
+    let mut a = store.process();
+    a.tell("open /f");
+    a.tell("write /f 0 100000 1");
+    let stopped = store.start_lock();
+    kill_daemon(&store);
+    a.tell("mkdir /d");
+    a.tell("sync /f");
+    drop(stopped);
+}
+
 /// What the first sync says that isn't answered before the client knows of its loss.
 fn told(process: &mut Process) -> String {
     (0..100).map(|_| process.ask("sync /f")).find(|said| said != "ok").unwrap_or_else(|| "ok".into())

@@ -63,6 +63,16 @@ impl Store {
         }
     }
 
+    /// What a process holds that is about to start the daemon.
+    pub fn start_lock(&self) -> std::fs::File {
+        let entries = std::fs::read_dir(self.folder.path().join("run")).expect("runtime folder");
+        let mut paths = entries.map(|e| e.expect("entry").path());
+        let path = paths.find(|p| p.extension().is_some_and(|e| e == "start")).expect("a daemon was started");
+        let file = std::fs::File::create(path).expect("open");
+        file.lock().expect("lock");
+        file
+    }
+
     /// Another process that uses the store.
     pub fn process(&self) -> Process {
         let mut command = self.prepare(&std::env::current_exe().expect("exe"));

@@ -11,16 +11,21 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for a daemon that somebody else has started.
 const PATIENCE: Duration = Duration::from_secs(10);
-const STEP: Duration = Duration::from_millis(5);
+const STEP: Duration = Duration::from_millis(2);
+/// How long somebody else's start may take: that process may be stopped.
+const START: Duration = Duration::from_secs(1);
+/// Longest time between two daemons that are started, while the store is open elsewhere: each start is a process.
+const LONG_STEP: Duration = Duration::from_millis(200);
 
 /// Starts daemons.
 pub trait Starter: Send + Sync {
-    /// Starts the store's daemon, and waits until it listens. Blocks.
+    /// Starts the store's daemon, and waits until it listens; where another process is about to do that, only if told to do so
+    /// `anyway`. Blocks.
     ///
     /// # Errors
-    /// `EBUSY` if another process has the store open: its daemon may be about to listen, or to end. Others: why it can't
-    /// be started.
-    fn start(&self) -> Result<()>;
+    /// `EAGAIN` if another process is starting one; `EBUSY` if another process has the store open, a daemon that is about to
+    /// end perhaps. Others: why it can't be started.
+    fn start(&self, anyway: bool) -> Result<()>;
 }
 
 /// Where a daemon listens, and who starts one there.
@@ -55,17 +60,22 @@ impl Place {
     /// `ENOENT`, `ENODEV` if nobody listens and nobody can start a daemon; `EACCES`; `EPROTO` if it is another version's;
     /// `ENOMEM`; what the starter says.
     pub(crate) fn dial(&self, token: u64, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
-        let deadline = Instant::now() + PATIENCE;
+        let (deadline, patient_until) = (Instant::now() + PATIENCE, Instant::now() + START);
+        let mut step = STEP;
         loop {
             let greeted = Socket::connect(&self.socket).and_then(|socket| greet(socket, token, arena_bytes, arena));
             let (absent, starter) = match (greeted, &self.starter) {
                 (Err(e), Some(starter)) if is_absent(&e) => (e, starter),
                 (done, _) => return done.map_err(|e| e.at(self.socket.display().to_string())),
             };
-            match starter.start() {
+            match starter.start(Instant::now() >= patient_until) {
                 Ok(()) if Instant::now() >= deadline => return Err(absent),
                 Ok(()) => {}
-                Err(e) if e.errno() == Errno::EBUSY && Instant::now() < deadline => std::thread::sleep(STEP),
+                Err(e) if e.errno() == Errno::EAGAIN && Instant::now() < deadline => std::thread::sleep(STEP),
+                Err(e) if e.errno() == Errno::EBUSY && Instant::now() < deadline => {
+                    std::thread::sleep(step);
+                    step = (step * 2).min(LONG_STEP);
+                }
                 Err(e) => return Err(e),
             }
         }

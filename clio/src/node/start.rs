@@ -25,18 +25,30 @@ pub(crate) fn connect(path: &Path, targets: Option<u16>, arena_bytes: u64) -> Re
     }
     fs::create_dir_all(path).map_err(|e| Error::from_io("open", e).at(path.display().to_string()))?;
     let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let starter = Arc::new(OnDemand { folder, targets });
-    Connection::open_or_start(&socket_of(path)?, starter, arena_bytes)
+    let socket = socket_of(path)?;
+    let starter = Arc::new(OnDemand { folder, targets, turn: socket.with_extension("start") });
+    Connection::open_or_start(&socket, starter, arena_bytes)
 }
 
 /// Starts a store's daemon.
 struct OnDemand {
     folder: PathBuf,
     targets: Option<u16>,
+    /// Locked by whoever starts a daemon: of many clients whose daemon has died, one does.
+    turn: PathBuf,
 }
 
 impl Starter for OnDemand {
-    fn start(&self) -> Result<()> {
+    fn start(&self, anyway: bool) -> Result<()> {
+        let at = |e: std::io::Error| Error::from_io("start", e).at(self.turn.display().to_string());
+        let turn = fs::File::create(&self.turn).map_err(at)?;
+        match turn.try_lock() {
+            Err(fs::TryLockError::WouldBlock) if !anyway => {
+                return Err(Error::new(Errno::EAGAIN, "start", "another process starts the daemon"));
+            }
+            Err(fs::TryLockError::Error(e)) => return Err(at(e)),
+            _ => {}
+        }
         start(&self.folder, self.targets).map_err(|e| e.at(self.folder.display().to_string()))
     }
 }
