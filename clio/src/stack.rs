@@ -83,14 +83,12 @@ impl Stack {
         self.site.len()
     }
 
-    /// Writes a file's dirty data out, without durability.
+    /// Writes a file's dirty data out, without durability. Other files' stays dirty; cache and locks stay.
     pub(crate) fn flush(&self, object: &Arc<Object>) -> Result<()> {
         let env = Env::get(EnvTags::IO);
         let cursor = object.errors().cursor();
-        for device in &self.devices {
-            device.write_out(&env);
-        }
-        object.prune(&env, false)?;
+        clio_vvp::flush_object(&env, object)?;
+        // What was on its way already, and failed, is not among the pages written here.
         object.errors().report(&cursor).map_or(Ok(()), Err)
     }
 

@@ -35,5 +35,5 @@ mod tests;
 
 pub use cache::{CacheStats, PageCache};
 pub use config::VvpConfig;
-pub use file::{FaultedPage, FileFlags, VvpFile, sync_object};
+pub use file::{FaultedPage, FileFlags, VvpFile, flush_object, sync_object};
 pub use object::VvpDevice;

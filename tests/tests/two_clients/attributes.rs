@@ -28,6 +28,28 @@ fn attributes_changed_here_are_seen_there() {
     assert_eq!(m.mtime_ns(), 2_000_000_000);
 }
 
+/// What was written before the times are set goes out before that, so as not to be stamped later; nothing else happens.
+#[test]
+fn setting_times_writes_out_that_file_alone_and_drops_nothing() {
+    let [a] = clients(2);
+    let (set, other) = (pattern(1, 0, 200_000), pattern(2, 0, 50_000));
+    let file = a.open_with("/set", read_write().layout(narrow(2))).expect("open");
+    file.write_all_at(&set, 0).expect("write");
+    a.create("/other").expect("create").write_all_at(&other, 0).expect("write");
+    let sums = || {
+        let stats = a.stats();
+        let sum = |of: fn(&clio::TargetStats) -> u64| stats.targets.iter().map(of).sum::<u64>();
+        (sum(|t| t.written_bytes), sum(|t| t.read_bytes), sum(|t| t.locks_cached), stats.cache.folios)
+    };
+    let (written, read, locks, folios) = sums();
+    a.set_times("/set", None, Some(1_000_000_000)).expect("utimes");
+    assert_eq!(sums(), (written + 200_000, read, locks, folios), "the other file stays dirty, and all stays cached");
+    assert!(content(&a, "/set") == set && content(&a, "/other") == other);
+    assert_eq!(sums().1, read, "read from the cache");
+    a.drop_caches().expect("drop");
+    assert_eq!(a.metadata("/set").expect("stat").mtime_ns(), 1_000_000_000, "the write-out is not stamped later");
+}
+
 #[test]
 fn blocks_are_seen_after_a_synchronous_write() {
     let [a, b] = clients(1);

@@ -6,7 +6,7 @@ mod fault;
 mod run;
 
 pub use fault::FaultedPage;
-pub use run::sync_object;
+pub use run::{flush_object, sync_object};
 
 use crate::io::{check_offset, is_in_parts, writable};
 use crate::object::{ObjectState, VvpObject};

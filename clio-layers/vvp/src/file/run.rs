@@ -65,9 +65,18 @@ impl VvpFile {
 
     /// Writes out all dirty pages, and waits.
     pub(super) fn write_out_all(&self, env: &Env) -> Result<()> {
-        let mut io = MiscIo::new(env, &self.object)?;
-        write_out_range(&mut io, &self.object, Extent::WHOLE)
+        flush_object(env, &self.object)
     }
+}
+
+/// Writes an object's dirty data out, without making it durable, whether or not a file is open on it. What is cached
+/// stays, and so do the locks. Blocks.
+///
+/// # Errors
+/// What a target says; it stays to be told to the files that are open, too.
+pub fn flush_object(env: &Env, object: &Arc<Object>) -> Result<()> {
+    let mut io = MiscIo::new(env, object)?;
+    write_out_range(&mut io, object, Extent::WHOLE)
 }
 
 /// Writes an object's dirty data out and makes it durable, with its attributes, whether or not a file is open on it.
