@@ -3,7 +3,7 @@
 use super::{Batch, Job, ObjectKey, State};
 use crate::staging::ObjectStage;
 use clio_core::units::Extent;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 impl State {
@@ -65,14 +65,23 @@ impl State {
         self.quota_waiters > 0 || self.credits.dirty() > self.credits.max_dirty / 4 * 3
     }
 
+    /// Takes from the next object in turn that has something. One at a time is looked at: there may be many objects with
+    /// little each, and this is asked for every RPC.
     fn pick_any(&mut self, max_bytes: u64) -> Option<Batch> {
-        let round = self.round;
-        let after = self.objects.range(self.cursor..).filter(|(_, s)| !s.folios.is_empty()).map(|(k, _)| *k);
-        let before = self.objects.range(..self.cursor).filter(|(_, s)| !s.folios.is_empty()).map(|(k, _)| *k);
-        let keys: Vec<_> = after.chain(before).collect();
-        let (key, batch) = keys.into_iter().find_map(|k| Some((k, self.take(k, Extent::WHOLE, max_bytes, round)?)))?;
-        self.cursor = ObjectKey(key.0 + 1);
-        Some(batch)
+        let (round, cursor) = (self.round, self.cursor);
+        for (mut from, to) in [(cursor, ObjectKey(u64::MAX)), (ObjectKey(0), cursor)] {
+            let staged = |stages: &BTreeMap<ObjectKey, ObjectStage>, from| {
+                stages.range(from..to).find(|(_, s)| !s.folios.is_empty()).map(|(key, _)| *key)
+            };
+            while let Some(key) = staged(&self.objects, from) {
+                from = ObjectKey(key.0 + 1);
+                if let Some(batch) = self.take(key, Extent::WHOLE, max_bytes, round) {
+                    self.cursor = from;
+                    return Some(batch);
+                }
+            }
+        }
+        None
     }
 
     /// Has `range` of the object written out soon.

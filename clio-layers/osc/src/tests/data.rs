@@ -3,7 +3,7 @@
 use super::script::Kind;
 use super::*;
 use clio_core::page::PageState;
-use clio_core::units::PageIndex;
+use clio_core::units::{Extent, PageIndex};
 
 #[test]
 fn what_is_written_arrives_and_is_read_back() {
@@ -76,6 +76,31 @@ fn old_data_is_written_out() {
     eventually("aged data is written", || target.log(Kind::Write).len() == 1);
     eventually("nothing is dirty", || c.device.stats().credits.dirty() == 0);
     drop(file);
+    c.end(&target);
+}
+
+/// With little quota left, each file that has something gets its turn.
+#[test]
+fn under_pressure_one_file_after_another_is_written_out() {
+    const FILES: u32 = 40;
+    let target = Setup::default().target();
+    let c = Client::new(&target, config());
+    let files: Vec<_> = (0..FILES).map(|n| c.open_with(n + 1, 4 * KB)).collect();
+    // Two RPCs' worth each; the windows of small files are small.
+    let blocks = |n: u64| Extent::with_len(n * 4 * KB, 4 * KB);
+    for (n, file) in files.iter().enumerate() {
+        for at in [0, 8] {
+            file.write_at(&c.env, &[n as u8; 4096], blocks(at).start).expect("write");
+        }
+    }
+    assert!(target.log(Kind::Write).is_empty());
+    c.device.configure(&c.env, |config| (config.max_dirty_bytes, config.max_rpc_bytes) = (4 * KB, 4 * KB));
+    eventually("all is written", || c.device.stats().credits.dirty() == 0);
+    let extents: Vec<_> = target.log(Kind::Write).iter().map(|w| w.extent).collect();
+    let turns = [0, 8].map(|at| [blocks(at); FILES as usize]).concat();
+    assert_eq!(extents, turns, "the first block of each file, then the second");
+    c.check();
+    drop(files);
     c.end(&target);
 }
 
