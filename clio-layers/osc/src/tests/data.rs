@@ -104,6 +104,28 @@ fn under_pressure_one_file_after_another_is_written_out() {
     c.end(&target);
 }
 
+/// What connecting, and what writes brought, is more than an idle client needs: others may.
+#[test]
+fn an_idle_client_gives_surplus_grant_back() {
+    let target = Setup::default().target();
+    let few = OscConfig { max_rpc_bytes: 64 * KB, max_rpcs_in_flight: 1, max_dirty_bytes: 4 * MB, ..config() };
+    let c = Client::new(&target, OscConfig { writeback_age: Duration::from_millis(20), ..few });
+    let file = c.open(1);
+    file.write_at(&c.env, &[1; 4096], 0).expect("write");
+    eventually("grant is given back", || !target.log(Kind::ReturnGrant).is_empty());
+    let order = target.order();
+    let at = |kind| order.iter().position(|k| *k == kind);
+    assert!(at(Kind::Write) < at(Kind::ReturnGrant), "not while something is dirty: {order:?}");
+    let returned: u64 = target.log(Kind::ReturnGrant).iter().map(|r| r.grant).sum();
+    let credits = c.device.stats().credits;
+    assert_eq!((credits.returned, credits.available), (returned, MB), "what a burst needs is kept");
+    let held = target.inner.grants().held;
+    assert_eq!(held, [(c.device.client(), MB)], "and the target has the rest again");
+    c.check();
+    drop(file);
+    c.end(&target);
+}
+
 #[test]
 fn rpcs_in_flight_are_limited() {
     let target = Setup::default().target();

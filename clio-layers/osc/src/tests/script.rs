@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Enqueue,
     Cancel,
     Punch,
+    ReturnGrant,
     Other,
 }
 
@@ -65,6 +66,7 @@ fn describe(op: &Op) -> Asked {
         Op::Enqueue { extent, .. } => plain(Kind::Enqueue, *extent),
         Op::Cancel(h) => Asked { lock: Some(*h), ..plain(Kind::Cancel, Extent::new(0, 0)) },
         Op::Punch { extent, lock, .. } => Asked { lock: *lock, ..plain(Kind::Punch, *extent) },
+        Op::ReturnGrant { bytes } => Asked { grant: *bytes, ..plain(Kind::ReturnGrant, Extent::new(0, 0)) },
         _ => plain(Kind::Other, Extent::new(0, 0)),
     }
 }
@@ -97,6 +99,11 @@ impl ScriptedTarget {
     /// What of this kind was asked so far.
     pub(crate) fn log(&self, kind: Kind) -> Vec<Asked> {
         self.script.lock().log.iter().filter(|a| a.kind == kind).cloned().collect()
+    }
+
+    /// Kinds of what was asked so far, in order.
+    pub(crate) fn order(&self) -> Vec<Kind> {
+        self.script.lock().log.iter().map(|a| a.kind).collect()
     }
 
     pub(crate) fn clear_log(&self) {
