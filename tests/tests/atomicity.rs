@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
 
 /// A place within one stripe unit.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Place {
     /// Stripe size, and what follows from it: the size of a folio.
     unit: u64,
@@ -47,10 +47,15 @@ impl Place {
     }
 
     fn open(self, client: &Client) -> File {
+        self.open_with(client, false)
+    }
+
+    /// Past the cache, if `direct`.
+    fn open_with(self, client: &Client, direct: bool) -> File {
         assert_eq!(self.offset / self.unit, (self.offset + self.len as u64 - 1) / self.unit, "one unit");
         assert!(self.folio < self.unit && self.unit.is_multiple_of(self.folio));
         let layout = Layout::raid0().stripe_count(2).stripe_size(self.unit);
-        client.open_with("/f", read_write().layout(layout)).expect("open")
+        client.open_with("/f", read_write().layout(layout).direct(direct)).expect("open")
     }
 }
 
@@ -74,8 +79,13 @@ fn write(file: &File, place: Place, how: How, value: u8) {
     assert_eq!(n.expect("write"), place.len);
 }
 
-/// Reads the place and asserts that all of it is of one write.
-fn read_one(file: &File, place: Place, how: How) {
+/// What round `n` of writer `w` writes.
+fn value(n: u32, w: usize) -> u8 {
+    (n as u8) << 1 | w as u8
+}
+
+/// Reads the place and asserts that all of it is of one write: of which value.
+fn read_one(file: &File, place: Place, how: How) -> u8 {
     let mut bytes = vec![0; place.len];
     let n = match how {
         How::Plain => file.read_at(&mut bytes, place.offset),
@@ -88,6 +98,7 @@ fn read_one(file: &File, place: Place, how: How) {
     let torn = bytes.iter().position(|b| *b != bytes[0]);
     let whats = torn.map(|at| (at, bytes[0], bytes[at]));
     assert_eq!(whats, None, "(byte, value before, value there) of {} bytes at {}, {how:?}", place.len, place.offset);
+    bytes[0]
 }
 
 /// Writers and readers at once, until each writer has done its rounds.
@@ -112,7 +123,7 @@ fn run(place: Place, writers: &[File], readers: &[File], how: How) {
             .enumerate()
             .map(|(w, file)| {
                 scope.spawn(move || {
-                    (0..place.rounds()).for_each(|n| write(file, place, how, (n as u8) << 1 | w as u8));
+                    (0..place.rounds()).for_each(|n| write(file, place, how, value(n, w)));
                 })
             })
             .collect();
@@ -121,7 +132,8 @@ fn run(place: Place, writers: &[File], readers: &[File], how: How) {
         written.into_iter().for_each(|w| w.expect("writer"));
         reading.into_iter().for_each(|r| r.join().expect("reader"));
     });
-    read_one(&readers[0], place, How::Plain);
+    let last: Vec<_> = (0..writers.len()).map(|w| value(place.rounds() - 1, w)).collect();
+    assert!(last.contains(&read_one(&readers[0], place, How::Plain)), "an older write than the last: {place:?}");
 }
 
 #[test]
@@ -144,6 +156,39 @@ fn another_client_sees_a_write_whole() {
             run(place, &files[..1], &files[1..], how);
         }
     }
+}
+
+/// One side goes past the cache, the other doesn't; one place lies within one folio, where a write is one stroke.
+fn past_the_cache(direct_writer: bool, same_client: bool) {
+    let within = Place { unit: 192 * KIB, folio: 64 * KIB, offset: 3000, len: 10_000 };
+    for place in PLACES.into_iter().chain([within]) {
+        for how in [How::Plain, How::Vectored] {
+            let [a, b] = clients(2);
+            let writer = place.open_with(&a, direct_writer);
+            let reader = place.open_with(if same_client { &a } else { &b }, !direct_writer);
+            run(place, &[writer], &[reader], how);
+        }
+    }
+}
+
+#[test]
+fn a_direct_read_sees_a_cached_write_of_its_own_client_whole() {
+    past_the_cache(false, true);
+}
+
+#[test]
+fn a_direct_read_sees_a_cached_write_of_another_client_whole() {
+    past_the_cache(false, false);
+}
+
+#[test]
+fn a_direct_write_is_seen_whole_by_cached_reads_of_its_own_client() {
+    past_the_cache(true, true);
+}
+
+#[test]
+fn a_direct_write_is_seen_whole_by_cached_reads_of_another_client() {
+    past_the_cache(true, false);
 }
 
 #[test]

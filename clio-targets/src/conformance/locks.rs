@@ -193,6 +193,29 @@ pub fn reads_under_a_lock_dont_wait(f: &Fixture) {
     a.assert_no_ast();
 }
 
+/// Nor where two of them cover the read together: a lock for the read would have to wait for both, and they for the read.
+pub fn reads_under_two_locks_dont_wait(f: &Fixture) {
+    let a = f.client();
+    for (extent, byte) in [(FIRST, 5), (SECOND, 6)] {
+        let lock = a.lock(FID, extent, LockMode::Pw);
+        a.write_under(FID, extent.start, &[byte; 4096], Some(lock), 0).unwrap();
+    }
+    assert_eq!(a.read(FID, 96, 8000).unwrap().0, [[5; 4000], [6; 4000]].concat());
+    a.assert_no_ast();
+    // What they leave out, is asked of others alone.
+    let (b, far) = (f.client(), Extent::new(16384, 20480));
+    let held = b.lock(FID, far, LockMode::Pw);
+    let (waits, buffer) = a.start_read(FID, 0, 20480);
+    b.expect_blocking(held);
+    waits.assert_waiting();
+    b.write_under(FID, far.start, &[7; 4096], Some(held), 0).unwrap();
+    b.cancel(held);
+    waits.wait().unwrap();
+    let want = [vec![5; 4096], vec![6; 4096], vec![0; 8192], vec![7; 4096]].concat();
+    assert_eq!(buffer.content(), want);
+    a.assert_no_ast();
+}
+
 /// Twice is once.
 pub fn cancels_are_idempotent(f: &Fixture) {
     let (a, b) = (f.client(), f.client());

@@ -58,7 +58,7 @@ macro_rules! conformance_tests {
             a_conflict_is_called_back_and_granted_after, try_locks_dont_wait, glimpses_ask_the_writer,
             glimpses_without_answer_tell_what_is_stored, attributes_come_with_the_lock,
             a_write_needs_its_lock, a_punch_needs_its_lock, lockless_writes_wait_for_locks, lockless_reads_wait_for_locks,
-            reads_under_a_lock_dont_wait, cancels_are_idempotent, handles_grow, readers_share, groups_share,
+            reads_under_a_lock_dont_wait, reads_under_two_locks_dont_wait, cancels_are_idempotent, handles_grow, readers_share, groups_share,
             callbacks_may_submit);
         $crate::conformance_tests!(@ $fixture, grants:
             grants_are_conserved, returned_grant_is_gone, more_than_was_given_is_refused,

@@ -10,6 +10,7 @@ mod lockless;
 mod locks;
 mod names;
 mod order;
+mod own_locks;
 mod read_ahead;
 mod short_steps;
 mod sparse;
