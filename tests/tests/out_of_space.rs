@@ -71,6 +71,46 @@ fn a_synchronous_write_tells_what_failed_on_its_way() {
     world.heal();
 }
 
+/// What a synchronous write returns for is there, to the last byte that fits; what is refused owes nothing.
+#[test]
+fn synchronous_writers_fill_a_store_to_its_end() {
+    let world = World::with_capacities(&[4096 * KB, 4096 * KB]);
+    let [a, b] = world.two_clients();
+    let dsync = || read_write().dsync(true).layout(narrow(2));
+    let (files, log) = ([&a, &b].map(|c| c.open_with("/f", dsync()).expect("open")), dsync().append(true));
+    let end = fill(&files[0], 1, 0, 40 * KB);
+    let sent: u64 = a.stats().targets.iter().map(|t| t.written_bytes).sum();
+    assert_eq!(sent, 40 * KB, "less than a request's worth, and all of it is at its target");
+    assert_eq!(fill(&files[1], 1, end, 256 * KB), 256 * KB);
+    let log = b.open_with("/log", log).expect("open");
+    let mut logged = 0;
+    let e = loop {
+        match log.append(&pattern(2, logged, 50_000)) {
+            Ok(at) => assert_eq!(at, logged),
+            Err(e) => break e,
+        }
+        logged += 50_000;
+        assert!(logged <= 8192 * KB, "more than there is");
+    };
+    assert_eq!(e.errno(), Errno::ENOSPC, "{e}");
+    assert!(logged > 4096 * KB, "a good part of what was left: {logged}");
+    // Of each, what goes over what is there needs no room.
+    files[0].write_all_at(&pattern(3, 0, 8 << 10), 0).expect("write");
+    for file in files.iter().chain([&log]) {
+        file.sync_all().expect("told already");
+    }
+    for c in [&a, &b] {
+        forget(c);
+        let f = content(c, "/f");
+        assert!(f[..8 << 10] == pattern(3, 0, 8 << 10) && f[8 << 10..] == pattern(1, 8 << 10, 248 << 10));
+        let got = content(c, "/log");
+        let whole: Vec<u8> = (0..logged).step_by(50_000).flat_map(|at| pattern(2, at, 50_000)).collect();
+        assert!(got.len() >= whole.len() && got[..whole.len()] == whole, "what was acknowledged is there");
+    }
+    files.into_iter().chain([log]).for_each(|f| f.close().expect("nothing is owed"));
+    world.end([a, b]);
+}
+
 #[test]
 fn write_behind_that_meets_a_full_target_is_told_once() {
     let world = World::new(2);

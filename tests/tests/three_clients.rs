@@ -42,6 +42,14 @@ enum Op {
         at: u64,
         len: usize,
     },
+    /// By an open file that makes each write durable before it returns.
+    DsyncWrite {
+        at: u64,
+        len: usize,
+    },
+    DsyncAppend {
+        len: usize,
+    },
     Stat,
     /// The client gives all its locks back, with what it has cached under them.
     DropCaches,
@@ -68,6 +76,8 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(|data_only| Op::Sync { data_only }),
         1 => (offsets(), lengths()).prop_map(|(at, len)| Op::DirectWrite { at, len }),
         1 => (offsets(), lengths()).prop_map(|(at, len)| Op::DirectRead { at, len }),
+        2 => (offsets(), lengths()).prop_map(|(at, len)| Op::DsyncWrite { at, len }),
+        1 => lengths().prop_map(|len| Op::DsyncAppend { len }),
         2 => Just(Op::Stat),
         1 => Just(Op::DropCaches),
         1 => Just(Op::CrowdLocks),
@@ -80,6 +90,8 @@ struct Side {
     file: File,
     appender: File,
     direct: File,
+    dsync: File,
+    dsync_appender: File,
     crowd: Vec<File>,
 }
 
@@ -89,8 +101,10 @@ impl Side {
         let file = open(read_write().layout(narrow(stripes)));
         let appender = open(clio::OpenOptions::new().append(true));
         let direct = open(read_write().direct(true));
+        let dsync = open(read_write().dsync(true));
+        let dsync_appender = open(clio::OpenOptions::new().append(true).dsync(true));
         let crowd = (0..CROWD).map(|n| client.open_with(format!("/other{n}"), read_write()).expect("open")).collect();
-        Self { file, appender, direct, crowd, client }
+        Self { file, appender, direct, dsync, dsync_appender, crowd, client }
     }
 }
 
@@ -108,6 +122,11 @@ fn builder(uri: &str, tiny: bool) -> ClientBuilder {
         true => builder.set("cache_mb", 4).set("max_dirty_mb", 1).set("max_pages_per_rpc", 16).set("lock_lru", 16),
         false => builder,
     }
+}
+
+/// Bytes that the client has written to the targets.
+fn sent(client: &Client) -> u64 {
+    client.stats().targets.iter().map(|t| t.written_bytes).sum()
 }
 
 fn check_read(got: &[u8], n: usize, model: &[u8], at: u64, what: &str) -> Result<(), TestCaseError> {
@@ -138,6 +157,7 @@ fn run(uri: &str, setting: Setting, script: Vec<(usize, Op)>) -> Result<(), Test
     for (n, (who, op)) in script.into_iter().enumerate() {
         let side = &mut sides[who];
         let what = format!("op {n} by client {who}: {op:?}");
+        let sent_before = sent(&side.client);
         match op {
             Op::Read { at, len } | Op::DirectRead { at, len } => {
                 let file = if matches!(op, Op::Read { .. }) { &side.file } else { &side.direct };
@@ -145,16 +165,21 @@ fn run(uri: &str, setting: Setting, script: Vec<(usize, Op)>) -> Result<(), Test
                 let got = file.read_at(&mut buf, at).expect("read");
                 check_read(&buf, got, &model, at, &what)?;
             }
-            Op::Write { at, len } | Op::DirectWrite { at, len } => {
-                let file = if matches!(op, Op::Write { .. }) { &side.file } else { &side.direct };
+            Op::Write { at, len } | Op::DirectWrite { at, len } | Op::DsyncWrite { at, len } => {
+                let file = match op {
+                    Op::DirectWrite { .. } => &side.direct,
+                    Op::DsyncWrite { .. } => &side.dsync,
+                    _ => &side.file,
+                };
                 let data = pattern(n as u64, at, len);
                 file.write_all_at(&data, at).expect("write");
                 write(&mut model, at, &data);
             }
-            Op::Append { len } => {
+            Op::Append { len } | Op::DsyncAppend { len } => {
+                let appender = if matches!(op, Op::Append { .. }) { &side.appender } else { &side.dsync_appender };
                 let at = model.len() as u64;
                 let data = pattern(n as u64, at, len);
-                prop_assert_eq!(side.appender.append(&data).expect("append"), at, "{}", what);
+                prop_assert_eq!(appender.append(&data).expect("append"), at, "{}", what);
                 write(&mut model, at, &data);
             }
             Op::Truncate { size } => {
@@ -176,6 +201,10 @@ fn run(uri: &str, setting: Setting, script: Vec<(usize, Op)>) -> Result<(), Test
                 }
             }
             Op::Reopen => *side = Side::open(side.client.clone(), stripes),
+        }
+        if let Op::DsyncWrite { len, .. } | Op::DsyncAppend { len } = op {
+            let sent = sent(&sides[who].client) - sent_before;
+            prop_assert!(sent >= len as u64, "{}: only {} bytes have gone out when it returns", what, sent);
         }
         for (of, side) in sides.iter().enumerate() {
             let broken = |e| TestCaseError::fail(format!("{what}: client {of}: {e}"));
