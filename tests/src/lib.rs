@@ -41,6 +41,12 @@ pub fn clients<const N: usize>(targets: u16) -> [Client; N] {
     std::array::from_fn(|n| if n == 0 { first.clone() } else { first.second_client().expect("client") })
 }
 
+/// Says that a test is left out, since this machine lacks what it needs. In CI, where it has to be there, that is a failure.
+pub fn left_out(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{why}, and this test needs it");
+    eprintln!("left out: {why}");
+}
+
 /// How many cases a property test runs: `normal`, or twenty times that where `TEST_FULL` is set.
 pub fn cases(normal: u32) -> u32 {
     if full() { normal * 20 } else { normal }

@@ -21,6 +21,37 @@ pub(crate) struct Ran {
     what: String,
 }
 
+/// Says that a test is left out, since this machine lacks what it needs. In CI, where it has to be there, that is a failure.
+pub(crate) fn left_out(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{why}, and this test needs it");
+    eprintln!("left out: {why}");
+}
+
+/// `command`, made to heed what files' modes say; root doesn't, otherwise. `None` if that can't be, which is said.
+pub(crate) fn bound_by_modes(command: Command) -> Option<Command> {
+    if !rustix::process::geteuid().is_root() {
+        return Some(command);
+    }
+    let bound = || {
+        let mut bound = Command::new("setpriv");
+        bound.arg("--bounding-set=-dac_override,-dac_read_search");
+        bound
+    };
+    if !bound().arg("true").status().is_ok_and(|s| s.success()) {
+        left_out("setpriv can't take root's right to pass over modes away");
+        return None;
+    }
+    let mut bound = bound();
+    bound.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bound.env(name, value),
+            None => bound.env_remove(name),
+        };
+    }
+    Some(bound)
+}
+
 impl Bed {
     /// A store of four targets.
     pub(crate) fn new() -> Self {
