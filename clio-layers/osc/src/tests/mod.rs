@@ -3,6 +3,7 @@
 mod data;
 mod evictions;
 mod faults;
+mod few_objects;
 mod groups;
 mod kinds;
 mod locks;
@@ -42,10 +43,15 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(target: &Arc<ScriptedTarget>, config: OscConfig) -> Self {
+        Self::with_idle_objects(target, config, SiteLimits::default().idle_objects)
+    }
+
+    /// One that keeps at most so many objects that nobody uses.
+    pub(super) fn with_idle_objects(target: &Arc<ScriptedTarget>, config: OscConfig, idle_objects: usize) -> Self {
         let workers = Workers::new(2);
         let device = OscDevice::new(target.clone() as Arc<dyn Target>, config, workers.clone()).expect("connect");
         let memory = Arc::new(Arena::private(256 << 20).expect("arena"));
-        let site = Site::new(SiteLimits::default(), FolioSlab::new(memory));
+        let site = Site::new(SiteLimits { idle_objects }, FolioSlab::new(memory));
         Self { echo: EchoDevice::new(device.clone()), device, site, env: Env::get(EnvTags::ANY), workers }
     }
 
@@ -55,6 +61,12 @@ impl Client {
 
     pub(super) fn open_with(&self, n: u32, folio: u64) -> EchoFile {
         EchoFile::open(&self.env, &self.site, &self.echo, fid(n), folio).expect("open")
+    }
+
+    /// As [`Client::open`], for threads.
+    pub(super) fn opener(&self) -> impl Fn(&Env, u32) -> EchoFile + Sync {
+        let (site, echo) = (&self.site, &self.echo);
+        move |env, n| EchoFile::open(env, site, echo, fid(n), 256 * KB).expect("open")
     }
 
     pub(super) fn check(&self) {
