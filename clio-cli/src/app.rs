@@ -30,6 +30,16 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
+    /// None yet, of this command.
+    pub(crate) fn new(command: &'static str) -> Self {
+        Self { command, any: AtomicBool::new(false) }
+    }
+
+    /// Whether something failed.
+    pub(crate) fn are_any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
     /// Says that something about `item` failed. The command goes on, and will exit with code 1.
     pub(crate) fn add(&self, item: impl AsRef<OsStr>, error: &Error) {
         self.any.store(true, Ordering::Relaxed);
@@ -39,8 +49,7 @@ impl Failures {
 
 impl App {
     pub(crate) fn new(command: &'static str, global: Global) -> Self {
-        let failures = Failures { command, any: AtomicBool::new(false) };
-        Self { global, client: OnceCell::new(), failures }
+        Self { global, client: OnceCell::new(), failures: Failures::new(command) }
     }
 
     /// Whether JSON is wanted.
@@ -160,7 +169,7 @@ impl App {
         if let Some(client) = self.client.get().filter(|_| self.global.print_stats) {
             say(client.stats());
         }
-        ExitCode::from(u8::from(failed || self.failures.any.load(Ordering::Relaxed)))
+        ExitCode::from(u8::from(failed || self.failures.are_any()))
     }
 }
 

@@ -53,6 +53,11 @@ fn put_stdin(store: &Stored, dest: &Path) -> Result<(), Error> {
             "standard input has no name; give the file's whole path in the store",
         ));
     }
+    let stdin = std::io::stdin();
+    // Before what is there is cut to nothing: a folder can't be read.
+    if rustix::fs::fstat(&stdin).is_ok_and(|s| rustix::fs::FileType::from_raw_mode(s.st_mode).is_dir()) {
+        return Err(Error::new(Errno::EISDIR, "put", "standard input is a folder"));
+    }
     let sink = store.create(dest, 0o666 & !umask())?;
-    copy_stream(&mut std::io::stdin().lock(), sink, &Progress::new(0))
+    copy_stream(&mut stdin.lock(), sink, &Progress::new(0))
 }

@@ -74,6 +74,10 @@ impl Place for Local {
 
     fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
         let file = File::open(path).map_err(fail("open"))?;
+        // Folders can be opened, but not read: too late, when the file in the destination's place has been cut.
+        if file.metadata().map_err(fail("stat"))?.is_dir() {
+            return Err(Error::new(Errno::EISDIR, "open", "it is a folder by now"));
+        }
         Ok(Box::new(LocalSource(file)))
     }
 

@@ -1,6 +1,6 @@
 //! Data goes in and comes out again as it was.
 
-use crate::harness::{Bed, noise, run, with_few_files};
+use crate::harness::{Bed, bound_by_modes, noise, run, with_few_files};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -133,6 +133,11 @@ fn standard_input_and_output() {
     bed.run_with_input(["put", "-", "/empty"], b"").ok();
     assert_eq!(bed.json(["stat", "/empty"])[0]["size"], 0);
     bed.run_with_input(["put", "-", "/"], b"x").failed(1, &["clio: put '-':", "whole path", "EISDIR"]);
+    let folder = fs::File::open(bed.local(".")).unwrap();
+    let put = bed.command(["put", "-", "/in"]).stdin(folder).output().unwrap();
+    let told = String::from_utf8(put.stderr).unwrap();
+    assert!(put.status.code() == Some(1) && told.contains("standard input is a folder"), "{told}");
+    assert!(bed.ok(["cat", "/in"]).stdout == bytes, "what was there is left alone");
     bed.run(["put", "-", "x", "/y"]).failed(2, &["only source"]);
     bed.run(["get", "/in", "/empty", "-"]).failed(2, &["only one file"]);
 }
@@ -147,6 +152,47 @@ fn one_failure_does_not_keep_the_rest_from_going_on() {
     assert_eq!(ran.stderr.lines().count(), 1);
     let ran = bed.run(["cat", "/a", "/none", "/b"]).failed(1, &["clio: cat '/none':", "check the path", "ENOENT"]);
     assert_eq!(ran.stdout, b"AB");
+}
+
+/// Nothing is cut to nothing for a source that can't be read: what was there before stays, content, mode and time.
+#[test]
+fn a_source_that_cannot_be_read_leaves_what_was_there() {
+    let bed = Bed::new();
+    for (name, bytes) in
+        [("tree/a", b"old a"), ("tree/closed", b"old b"), ("tree/shut/c", b"old c"), ("tree/z", b"old z")]
+    {
+        bed.make(name, bytes);
+    }
+    let tree = bed.local("tree");
+    bed.ok([OsStr::new("put"), OsStr::new("-r"), tree.as_os_str(), OsStr::new("/")]);
+    bed.ok([OsStr::new("put"), tree.join("a").as_os_str(), OsStr::new("/single")]);
+    let before = bed.json(["stat", "/tree/closed", "/tree/shut/c", "/single"]);
+    for name in ["a", "closed", "shut/c", "z", "new"] {
+        bed.make(format!("tree/{name}"), b"new");
+    }
+    let modes = |mode| {
+        for name in ["closed", "new", "shut"] {
+            fs::set_permissions(tree.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    modes(0);
+    let closed = tree.join("closed");
+    let runs: [&[&OsStr]; 2] = [
+        &[OsStr::new("put"), OsStr::new("-r"), tree.as_os_str(), OsStr::new("/")],
+        &[OsStr::new("put"), closed.as_os_str(), OsStr::new("/single")],
+    ];
+    for (args, failures) in runs.into_iter().zip([3, 1]) {
+        let Some(mut command) = bound_by_modes(bed.command(args)) else { return modes(0o755) };
+        let ran = run(&mut command, b"").failed(1, &["EACCES"]);
+        assert_eq!(ran.stderr.lines().count(), failures, "{}", ran.stderr);
+    }
+    modes(0o755);
+    assert_eq!(bed.json(["stat", "/tree/closed", "/tree/shut/c", "/single"]), before);
+    let content = |path| String::from_utf8(bed.ok(["cat", path]).stdout).unwrap();
+    let all = ["/tree/a", "/tree/closed", "/tree/shut/c", "/tree/z", "/single"].map(content);
+    assert_eq!(all, ["new", "old b", "old c", "new", "old a"]);
+    bed.run(["stat", "/tree/new"]).failed(1, &["ENOENT"]);
+    bed.ok(["check"]);
 }
 
 #[test]
