@@ -52,7 +52,7 @@ fn describe(client: &Client, path: &Path) -> clio::Result<(&'static str, Descrip
     if client.metadata(path)?.is_dir() {
         return match client.dir_layout(path)? {
             Some(wish) => Ok(("folder", wanted(&wish)?)),
-            None => Ok(("default", default_layout(client).describe())),
+            None => Ok(("default", client.config().layout_for(path).describe())),
         };
     }
     let (fid, layout) = client.layout(path)?;
@@ -61,13 +61,6 @@ fn describe(client: &Client, path: &Path) -> clio::Result<(&'static str, Descrip
 
 fn wanted(layout: &FileLayout) -> clio::Result<Description> {
     Ok(Layout::from_components(layout.wanted())?.describe())
-}
-
-/// What the client gives to new files in a folder without a wish.
-fn default_layout(client: &Client) -> Layout {
-    let config = client.config();
-    let count = u16::try_from(config.get("stripe_count")).unwrap_or(0);
-    Layout::raid0().stripe_count(count).stripe_size(config.get("stripe_kb") << 10)
 }
 
 fn print(out: &mut Output, path: &Path, of: &str, layout: &Description) -> Result<(), Stop> {

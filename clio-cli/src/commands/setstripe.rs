@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 ///
 /// One layout for the whole file: setstripe -c 4 -S 1M PATH. Several components, each with its own: setstripe
 /// -E 1M -c 1 -E 64M -c 4 -E eof -c -1 -S 4M PATH. A component starts from the settings of the one before.
+/// What no option says is as in new files at PATH, by the settings: stripe_count, stripe_kb, [layouts."/prefix"].
 #[derive(Args, Debug)]
 pub(crate) struct Setstripe {
     #[command(flatten)]
@@ -24,10 +25,13 @@ pub(crate) struct Setstripe {
 
 impl Setstripe {
     pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
-        let layout = self.options.layout(&app.config()?).map_err(Stop::Usage)?;
+        let config = app.config()?;
+        let layout = |path: &PathBuf| self.options.layout(&config.layout_for(path)).map_err(Stop::Usage);
+        // All of them before the store is made.
+        let layouts = self.paths.iter().map(layout).collect::<Result<Vec<_>, _>>()?;
         let client = app.client_of_new()?;
-        for path in &self.paths {
-            if let Err(e) = set(&client, path, &layout) {
+        for (path, layout) in self.paths.iter().zip(&layouts) {
+            if let Err(e) = set(&client, path, layout) {
                 app.failures().add(path, &e);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::size;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use clio::{Config, Layout};
+use clio::Layout;
 use std::str::FromStr;
 
 /// One option, as it was given.
@@ -108,16 +108,13 @@ fn count(text: &str) -> Result<u16, String> {
 }
 
 impl StripeOptions {
-    /// The layout that the options ask for. What they leave open is as in new files without options.
+    /// The layout that the options ask for. What they leave open is as in `usual`: the layout that new files there get.
     ///
     /// # Errors
     /// A sentence for options that contradict each other. Whether the layout can be is for the store to say.
-    pub(super) fn layout(&self, config: &Config) -> Result<Layout, String> {
-        let stripe_count = u16::try_from(config.get("stripe_count")).unwrap_or(0);
-        let stripe_size = config.get("stripe_kb") << 10;
+    pub(super) fn layout(&self, usual: &Layout) -> Result<Layout, String> {
         let ends = self.0.iter().filter(|c| matches!(c, Choice::End(_))).count();
-        let start = if ends == 0 { Layout::raid0() } else { Layout::composite() };
-        let mut layout = start.stripe_count(stripe_count).stripe_size(stripe_size);
+        let mut layout = if ends == 0 { usual.clone() } else { composite_from(usual) };
         let mut begun = 0;
         // What was said of the component so far: of two answers to one question, one would be lost.
         let mut said: Vec<&Choice> = Vec::new();
@@ -149,6 +146,17 @@ impl StripeOptions {
             };
         }
         Ok(layout)
+    }
+}
+
+/// A layout without components yet, the first of which will start from the striping of `usual`.
+fn composite_from(usual: &Layout) -> Layout {
+    let Some(first) = usual.components().first() else { return Layout::composite() };
+    let s = &first.striping;
+    let layout = Layout::composite().stripe_count(s.stripe_count.raw()).stripe_size(s.stripe_size);
+    match &s.pool {
+        Some(pool) => layout.pool(pool),
+        None => layout,
     }
 }
 
@@ -186,7 +194,9 @@ impl Args for StripeOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clio::Config;
     use proptest::prelude::*;
+    use std::path::Path;
 
     fn parse(args: &[&str]) -> Result<StripeOptions, clap::Error> {
         let command = StripeOptions::augment_args(Command::new("setstripe"));
@@ -195,7 +205,12 @@ mod tests {
     }
 
     fn layout(args: &[&str]) -> Layout {
-        parse(args).unwrap().layout(&Config::default()).unwrap()
+        parse(args).unwrap().layout(&usual()).unwrap()
+    }
+
+    /// What the built-in settings give to new files.
+    fn usual() -> Layout {
+        Config::default().layout_for(Path::new("/f"))
     }
 
     #[test]
@@ -204,10 +219,11 @@ mod tests {
         assert_eq!(layout(&["-c", "4", "-S", "4M"]), Layout::raid0().stripe_count(4).stripe_size(4 << 20));
         assert_eq!(layout(&["-c-1", "-i", "2"]), Layout::raid0().stripe_count(0).stripe_size(1 << 20).first_target(2));
         assert_eq!(layout(&["-i", "-1", "-p", "fast"]), layout(&["--pool=fast"]));
-        let mut config = Config::default();
-        config.set("stripe_count", "3", clio::config::Source::Given).unwrap();
-        let expected = Layout::raid0().stripe_count(3).stripe_size(64 << 10);
-        assert_eq!(parse(&["-S", "64k"]).unwrap().layout(&config).unwrap(), expected);
+        let rule = Layout::raid0().stripe_count(3).stripe_size(4 << 20).pool("fast");
+        let under_rule = |args: &[&str]| parse(args).unwrap().layout(&rule).unwrap();
+        assert_eq!(under_rule(&["-S", "64k"]), rule.clone().stripe_size(64 << 10));
+        let composite = Layout::composite().stripe_count(3).stripe_size(4 << 20).pool("fast");
+        assert_eq!(under_rule(&["-E1M", "-c1", "-Eeof"]), composite.until(1 << 20).stripe_count(1).to_eof());
     }
 
     #[test]
@@ -231,13 +247,13 @@ mod tests {
         for args in [["-c", "x"], ["-c", "70000"], ["-S", "1X"], ["-E", "-2"], ["-i", "-2"], ["-S", "-1"]] {
             assert!(parse(&args).is_err(), "{args:?}");
         }
-        let e = parse(&["-E", "eof", "-E", "1M"]).unwrap().layout(&Config::default()).unwrap_err();
+        let e = parse(&["-E", "eof", "-E", "1M"]).unwrap().layout(&usual()).unwrap_err();
         assert!(e.contains("put that one last"), "{e}");
     }
 
     #[test]
     fn nothing_is_said_twice_of_one_component() {
-        let refused = |args: &[&str]| parse(args).unwrap().layout(&Config::default()).unwrap_err();
+        let refused = |args: &[&str]| parse(args).unwrap().layout(&usual()).unwrap_err();
         for (letter, value) in [("-c", "2"), ("-C", "2"), ("-S", "1M"), ("-i", "0"), ("-p", "fast")] {
             for args in [
                 &[letter, value, letter, value][..],

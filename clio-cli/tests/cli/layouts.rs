@@ -87,6 +87,57 @@ fn new_files_get_the_layout_of_their_folder() {
 }
 
 #[test]
+fn rules_for_prefixes_are_shown_and_fill_what_options_leave_open() {
+    let bed = Bed::new();
+    let file = bed.make(
+        "clio.toml",
+        b"stripe_count = 1\n[pools]\nfast = [1, 3]\n[layouts.\"/run\"]\nstripe_count = 2\nstripe_kb = 256\npool = \"fast\"\n",
+    );
+    let json = |args: &[&str]| bed.json([&["--config", file.to_str().unwrap()], args].concat());
+    let ok = |args: &[&str]| bed.ok([&["--config", file.to_str().unwrap()], args].concat());
+    ok(&["mkdir", "-p", "/run/d"]);
+    for folder in ["/run", "/run/d"] {
+        let shown = json(&["getstripe", folder]);
+        assert_eq!((&shown["of"], components(&shown)), (&"default".into(), vec![(0, None, 256 << 10, Some(2), false)]));
+        assert_eq!(shown["components"][0]["pool"], "fast");
+    }
+    assert_eq!(components(&json(&["getstripe", "/"])), [(0, None, 1 << 20, Some(1), false)]);
+    // One command, two paths under different rules.
+    ok(&["setstripe", "-S", "64K", "/run/f", "/f"]);
+    for (path, count, pool) in [("/run/f", 2, Value::from("fast")), ("/f", 1, Value::Null)] {
+        let shown = json(&["getstripe", path]);
+        assert_eq!(
+            (components(&shown), &shown["components"][0]["pool"]),
+            (vec![(0, None, 65536, Some(count), false)], &pool)
+        );
+    }
+    ok(&["setstripe", "-E", "1M", "-c", "1", "-E", "eof", "-c", "2", "/run/g"]);
+    let (m, k) = (1 << 20, 256 << 10);
+    let shown = json(&["getstripe", "/run/g"]);
+    assert_eq!(components(&shown), [(0, Some(m), k, Some(1), false), (m, None, k, Some(2), false)]);
+    assert_eq!(shown["components"][1]["pool"], "fast");
+}
+
+#[test]
+fn a_pool_is_where_the_stripes_go() {
+    let bed = Bed::new();
+    let file = bed.make("clio.toml", b"[pools]\nfast = [1, 3]\n");
+    let with = |args: &[&'static str]| [&["--config", file.to_str().unwrap()], args].concat();
+    bed.ok(with(&["setstripe", "-p", "fast", "-c", "2", "-S", "64K", "/f"]));
+    let bytes = noise(200_000);
+    bed.run_with_input(with(&["put", "-", "/f"]), &bytes).ok();
+    let shown = bed.json(with(&["getstripe", "/f"]));
+    let mut targets: Vec<_> =
+        shown["components"][0]["stripes"].as_array().unwrap().iter().map(|s| s["target"].as_u64().unwrap()).collect();
+    targets.sort_unstable();
+    assert_eq!((&shown["components"][0]["pool"], targets), (&"fast".into(), vec![1, 3]));
+    assert!(bed.ok(with(&["getstripe", "/f"])).text().contains("pool fast"));
+    assert!(bed.ok(["cat", "/f"]).stdout == bytes);
+    // More stripes than the pool has targets, though the store has enough.
+    bed.run(with(&["setstripe", "-p", "fast", "-c", "3", "/g"])).failed(1, &["clio: setstripe '/g':", "EINVAL"]);
+}
+
+#[test]
 fn layouts_that_cannot_be_are_refused_with_advice() {
     let bed = Bed::new();
     for (args, code, says) in [
