@@ -1,6 +1,6 @@
 //! What clones of a file share, and what names of a store mean one store.
 
-use clio::{Client, Errno, OpenOptions};
+use clio::{Client, Config, Errno, Layout, OpenOptions};
 use clio_tests::{content, read_write};
 use std::io::{Read, Seek, SeekFrom, Write};
 
@@ -78,6 +78,36 @@ fn an_open_store_has_as_many_targets_as_it_has() {
     assert_eq!(Client::open("mem:handles?targets=4").expect_err("not so many").errno(), Errno::EINVAL);
     drop(Client::open("mem:handles").expect("as it is"));
     drop((client, named));
+}
+
+#[test]
+fn an_open_store_keeps_the_settings_that_it_was_opened_with() {
+    let folder = tempfile::tempdir().expect("folder");
+    let dir = format!("dir:{}?targets=3", folder.path().join("store").display());
+    for uri in [dir.as_str(), "mem:settings?targets=3"] {
+        let open = |timeout: Option<u64>, pools: &[(&str, &[u16])]| {
+            let mut config = Config::default();
+            pools.iter().for_each(|(name, members)| config.set_pool(name, members.iter().copied()));
+            let builder = Client::builder().store(uri).config(config);
+            timeout.into_iter().fold(builder, |b, ms| b.set("lock_timeout_ms", ms)).connect()
+        };
+        let first = open(Some(50_000), &[("fast", &[0, 1])]).expect("client");
+        let refused = |timeout, pools, says: &[&str]| {
+            let e = open(timeout, pools).expect_err("it is open otherwise");
+            assert_eq!(e.errno(), Errno::EINVAL);
+            says.iter().for_each(|word| assert!(e.to_string().contains(word), "'{word}' is not in: {e}"));
+        };
+        refused(Some(60_000), &[], &["lock_timeout_ms = 50000, not 60000 (given)", "leave it out here"]);
+        refused(None, &[("fast", &[0, 2])], &["pool fast = {0, 1}, not [0, 2]"]);
+        refused(None, &[("slow", &[2])], &["no pool 'slow'"]);
+        // Who asks for what is, or for nothing, gets it.
+        open(Some(50_000), &[("fast", &[1, 0])]).expect("the same settings");
+        let second = open(None, &[]).expect("no settings");
+        second.set_layout("/f", &Layout::raid0().stripe_count(2).pool("fast")).expect("the pool is the store's");
+        // Once it is closed, it can be opened otherwise.
+        drop((first, second));
+        open(Some(60_000), &[("fast", &[0, 2])]).expect("nobody has it open");
+    }
 }
 
 #[test]

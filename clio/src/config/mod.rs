@@ -159,6 +159,14 @@ impl Config {
         at.map_or_else(|| panic!("no setting is called {name}"), |at| self.values[at].0)
     }
 
+    /// The value of a setting that somebody has set, and where; `None` if it is the built-in one.
+    pub(crate) fn asked(&self, name: &str) -> Option<(u64, &Source)> {
+        self.entries()
+            .find(|(key, ..)| key.name == name)
+            .map(|(_, value, source)| (value, source))
+            .filter(|(_, s)| **s != Source::Default)
+    }
+
     /// Makes or replaces a pool of targets, for layouts to name.
     pub fn set_pool(&mut self, name: &str, members: impl IntoIterator<Item = u16>) {
         self.tables.pools.insert(name.to_string(), members.into_iter().collect());

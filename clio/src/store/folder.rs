@@ -6,7 +6,8 @@
 use super::header::{HEADER_FILE, StoreHeader};
 use super::lock::{LOCK, StoreLock};
 use super::parts::{PARTS_FILE, Parts};
-use super::{Store, check_targets, root, service};
+use super::settings::service;
+use super::{Store, check_targets, root};
 use crate::config::Config;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::units::TargetIndex;

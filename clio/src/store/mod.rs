@@ -5,6 +5,7 @@ mod header;
 mod lock;
 mod parts;
 mod registry;
+mod settings;
 
 pub use header::HEADER_FILE;
 #[cfg(feature = "fuzz")]
@@ -22,7 +23,8 @@ use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
 use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
 use clio_node::client::{Connection, NodeNames, NodeTarget};
-use clio_targets::{DirTarget, MemOptions, MemTarget, ServiceConfig};
+use clio_targets::{DirTarget, MemOptions, MemTarget};
+use settings::{StoreSettings, service};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -42,8 +44,7 @@ pub(crate) struct Store {
     /// The way to the daemon that keeps it, where one does.
     daemon: Option<Arc<Connection>>,
     allocator: RankedMutex<Balanced>,
-    /// Pools of targets.
-    pools: Vec<(String, Vec<TargetIndex>)>,
+    settings: StoreSettings,
     clients: RankedMutex<Vec<Weak<ClientInner>>>,
     /// See [`Store::layout_changes`].
     layout_changes: AtomicU64,
@@ -64,8 +65,8 @@ impl Store {
     /// The store at `uri`: the one that this process has open already, or a new one.
     ///
     /// # Errors
-    /// `EBUSY` if another process has it open; `EPROTO` for a newer one; `EBADMSG` for a foreign one; what the
-    /// system says of its folder.
+    /// `EBUSY` if another process has it open; `EPROTO` for a newer one; `EBADMSG` for a foreign one; `EINVAL` if this
+    /// process has it open with other settings of the store; what the system says of its folder.
     pub(crate) fn open(uri: &StoreUri, config: &Config) -> Result<Arc<Store>> {
         Self::open_and(uri, config, Store::reclaim)
     }
@@ -80,7 +81,7 @@ impl Store {
     }
 
     fn open_and(uri: &StoreUri, config: &Config, at_first: impl Fn(&Store) -> Result<()>) -> Result<Arc<Store>> {
-        registry::shared(uri, || {
+        registry::shared(uri, config, || {
             let store = match uri {
                 StoreUri::Mem { targets, .. } => Self::in_memory(targets.unwrap_or(1), config),
                 StoreUri::Dir { path, targets } => {
@@ -90,23 +91,13 @@ impl Store {
                 }
                 StoreUri::Node { path, targets } => Self::at_daemon(path, *targets, config),
             };
-            store?.with_pools(config)
+            store?.with_settings(config)
         })
     }
 
-    /// The store with the pools of `config`.
-    fn with_pools(mut self, config: &Config) -> Result<Store> {
-        let mut targets = Targets::new(self.targets.iter().map(|t| TargetSpace {
-            index: t.index(),
-            total: 0,
-            free: 0,
-            usable: false,
-        }));
-        for (name, members) in config.pools() {
-            let members: Vec<_> = members.iter().map(|i| TargetIndex(*i)).collect();
-            targets.set_pool(name, members.iter().copied())?;
-            self.pools.push((name.to_string(), members));
-        }
+    /// The store with the settings of `config` that are the store's.
+    fn with_settings(mut self, config: &Config) -> Result<Store> {
+        self.settings = StoreSettings::new(config, self.targets.iter().map(|t| t.index()), self.is_local())?;
         Ok(self)
     }
 
@@ -131,7 +122,7 @@ impl Store {
             local: None,
             daemon: Some(connection),
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
-            pools: Vec::new(),
+            settings: StoreSettings::default(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
             layout_changes: AtomicU64::new(0),
         })
@@ -150,7 +141,7 @@ impl Store {
             local: Some(Local { namespace, dirs, parts: None, lock }),
             daemon: None,
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
-            pools: Vec::new(),
+            settings: StoreSettings::default(),
             clients: RankedMutex::new(LockRank::Leaf, Vec::new()),
             layout_changes: AtomicU64::new(0),
         }
@@ -159,7 +150,7 @@ impl Store {
     /// A store over targets that the caller brings, with its names in memory: for tests and benchmarks.
     pub(crate) fn over(targets: Vec<Arc<dyn Target>>, config: &Config) -> Result<Arc<Store>> {
         let namespace = Namespace::in_memory(&root(), clio_core::clock::now_ns())?;
-        Ok(Arc::new(Self::assemble(targets, Vec::new(), namespace, None).with_pools(config)?))
+        Ok(Arc::new(Self::assemble(targets, Vec::new(), namespace, None).with_settings(config)?))
     }
 
     pub(crate) fn targets(&self) -> &[Arc<dyn Target>] {
@@ -212,7 +203,7 @@ impl Store {
             Ok(Reply::StatFs { total, free, .. }) => TargetSpace { index: t.index(), total, free, usable: true },
             _ => TargetSpace { index: t.index(), total: 0, free: 0, usable: false },
         }));
-        for (name, members) in &self.pools {
+        for (name, members) in self.settings.pools() {
             // Checked when the store was opened.
             let set = targets.set_pool(name, members.iter().copied());
             debug_assert!(set.is_ok(), "pool {name}: {set:?}");
@@ -358,12 +349,6 @@ impl clio_core::target::TargetClient for Nobody {
     fn blocking_ast(&self, _: TargetIndex, _: clio_core::target::DlmHandle) {}
     fn glimpse_ast(&self, _: TargetIndex, _: clio_core::target::DlmHandle, _: clio_core::target::GlimpseReply) {}
     fn evicted(&self, _: TargetIndex) {}
-}
-
-fn service(config: &Config) -> ServiceConfig {
-    let mut service = ServiceConfig::default();
-    service.dlm.blocking_timeout_ms = config.get("lock_timeout_ms");
-    service
 }
 
 fn root() -> NewNode<'static> {

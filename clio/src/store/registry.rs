@@ -1,6 +1,7 @@
 //! Stores that this process has open: two clients of one store share it.
 
 use super::{Store, check_targets};
+use crate::config::Config;
 use crate::uri::StoreUri;
 use clio_core::sync::Mutex;
 use clio_core::{Errno, Result};
@@ -29,8 +30,9 @@ const CLOSING_STEP: Duration = Duration::from_millis(10);
 /// The store at `uri` if it is open, else what `make` makes. Stores without a name are never shared.
 ///
 /// # Errors
-/// What `make` says; `EINVAL` if the store is open, and has not as many targets as `uri` wants.
-pub(super) fn shared(uri: &StoreUri, make: impl Fn() -> Result<Store>) -> Result<Arc<Store>> {
+/// What `make` says; `EINVAL` if the store is open, and has not as many targets as `uri` wants, or other settings of its own
+/// than `config` asks for.
+pub(super) fn shared(uri: &StoreUri, config: &Config, make: impl Fn() -> Result<Store>) -> Result<Arc<Store>> {
     let (key, wanted) = match uri {
         StoreUri::Mem { name, .. } if name.is_empty() => return make().map(Arc::new),
         StoreUri::Mem { name, targets } => (Key::Mem(name.clone()), *targets),
@@ -44,6 +46,7 @@ pub(super) fn shared(uri: &StoreUri, make: impl Fn() -> Result<Store>) -> Result
             if let Some(n) = wanted {
                 check_targets(open.targets().len() as u16, n).map_err(|e| e.at(uri.to_string()))?;
             }
+            open.settings.check(config).map_err(|e| e.at(uri.to_string()))?;
             return Ok(open);
         }
         Some(None) => true,
