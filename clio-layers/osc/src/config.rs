@@ -6,7 +6,7 @@ use std::time::Duration;
 /// [`OscDevice::configure`](crate::OscDevice::configure).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OscConfig {
-    /// Most bytes of data in one RPC; at least one block.
+    /// Most bytes of data in one RPC: a power of two of at least one block. Another number is rounded up.
     pub max_rpc_bytes: u64,
     /// Most RPCs with data on their way at once; at least 1. Those that a lock's cancellation waits for don't count.
     pub max_rpcs_in_flight: usize,

@@ -39,6 +39,7 @@ fn laws(config: &Config) {
         text += &format!("{} = {value}\n", key.name);
     }
     assert!(config.get("stripe_kb").is_multiple_of(64));
+    assert!(config.get("max_pages_per_rpc").is_power_of_two());
     let mut again = Config::default();
     again.merge_toml(&text, Path::new(FILE)).expect("a valid configuration can be read again");
     let values = |c: &Config| c.entries().map(|(_, value, _)| value).collect::<Vec<_>>();

@@ -17,7 +17,7 @@ pub struct Key {
 pub const KEYS: &[Key] = &[
     key("cache_mb", 512, (4, 1 << 20), "page cache limit in MiB"),
     key("max_dirty_mb", 256, (1, 1 << 20), "dirty data limit in MiB, for each target"),
-    key("max_pages_per_rpc", 1024, (16, 16384), "largest transfer in pages of 4 KiB"),
+    key("max_pages_per_rpc", 1024, (16, 16384), "largest transfer in pages of 4 KiB, a power of two"),
     key("max_rpcs_in_flight", 8, (1, 256), "transfers in flight, for each target"),
     key("writeback_age_ms", 5000, (10, 3_600_000), "age in ms at which dirty data is written out"),
     key("writeback_lag_ms", 10, (0, 60_000), "time in ms that full transfers wait for the end of a burst of writes"),

@@ -142,6 +142,10 @@ impl Config {
             Some(_) if name == "stripe_kb" && parsed.is_some_and(|n| n % 64 != 0) => {
                 bad(format!("stripe_kb = {value} ({source}): give a multiple of 64"))
             }
+            Some(n) if name == "max_pages_per_rpc" && !n.is_power_of_two() => {
+                let (below, above) = (1 << n.ilog2(), n.next_power_of_two());
+                bad(format!("{name} = {value} ({source}): give a power of two, as {below} or {above}"))
+            }
             Some(n) => {
                 self.values[at] = (n, source);
                 Ok(())
@@ -258,6 +262,9 @@ mod tests {
         says(c.set("cache_md", "1", Source::Given), "did you mean 'cache_mb'?");
         says(c.set("cache_mb", "0", Source::Given), "from 4 to");
         says(c.set("stripe_kb", "100", Source::Given), "multiple of 64");
+        says(c.set("max_pages_per_rpc", "1000", Source::Given), "(given): give a power of two, as 512 or 1024");
+        says(c.set("max_pages_per_rpc", "17", Source::Given), "as 16 or 32");
+        says(c.set("max_pages_per_rpc", "16385", Source::Given), "from 16 to 16384");
         says(c.merge_toml("cache_mb = [", Path::new("x.toml")), "x.toml");
         says(c.merge_toml("[pool]\na = [1]", Path::new("x.toml")), "did you mean 'pools'?");
         says(c.merge_toml("[pools]\na = 1", Path::new("x.toml")), "give a list of target numbers");

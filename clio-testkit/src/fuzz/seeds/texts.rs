@@ -17,6 +17,7 @@ pub(super) fn configuration() -> Vec<Seed> {
         Seed::refused(TARGET, "variables", variables),
         Seed::refused(TARGET, "unknown", "cache_md = 64\n"),
         Seed::refused(TARGET, "out-of-range", "cache_mb = 64\nstripe_kb = 100\n"),
+        Seed::refused(TARGET, "no-power", "max_pages_per_rpc = 100\n"),
         Seed::refused(TARGET, "table", "[cache]\nmb = [1, { a = 1979-05-27 }]\n"),
         Seed::refused(TARGET, "syntax", "cache_mb = ["),
     ]
