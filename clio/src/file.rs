@@ -122,7 +122,8 @@ impl File {
     /// if an error came in the middle, which the next call meets again.
     ///
     /// # Errors
-    /// `EBADF` if not open for writing, `EFBIG` beyond 2^63-1, `ENOSPC`, what a target says.
+    /// `EBADF` if not open for writing; `EINVAL` for an offset beyond 2^63-1; `EFBIG` at 2^63-1, where files end, or at the
+    /// end of the layout's last component; `ENOSPC`, what a target says.
     #[inline]
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize> {
         self.writable()?;
@@ -172,7 +173,7 @@ impl File {
     /// Sets the size: what lies beyond is gone, what is added reads as zeros.
     ///
     /// # Errors
-    /// `EBADF`, `EFBIG`, what a target says.
+    /// `EBADF`; `EINVAL` beyond 2^63-1; `EFBIG` beyond the end of the layout's last component; what a target says.
     pub fn set_len(&self, size: u64) -> Result<()> {
         self.writable()?;
         self.inner.vvp.truncate(size)
@@ -181,7 +182,7 @@ impl File {
     /// Deallocates a range, which reads as zeros then; the size stays.
     ///
     /// # Errors
-    /// `EBADF`, `EFBIG`, what a target says.
+    /// `EBADF`; `EINVAL` for an offset beyond 2^63-1; what a target says.
     pub fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
         self.writable()?;
         self.inner.vvp.punch(offset, len)
@@ -216,7 +217,7 @@ impl File {
     /// The first byte of data at or after `offset`.
     ///
     /// # Errors
-    /// `ENXIO` if there is none.
+    /// `ENXIO` if there is none; `EINVAL` beyond 2^63-1.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
         self.inner.vvp.seek_data(offset)
     }
@@ -224,7 +225,7 @@ impl File {
     /// The first byte of a hole at or after `offset`; the end of file is one.
     ///
     /// # Errors
-    /// `ENXIO` beyond the end of file.
+    /// `ENXIO` beyond the end of file; `EINVAL` beyond 2^63-1.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
         self.inner.vvp.seek_hole(offset)
     }

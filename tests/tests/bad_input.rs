@@ -184,8 +184,9 @@ fn offsets_that_cannot_be() {
             refused(file.read_at(&mut buf, at), Errno::EINVAL, &words);
             refused(file.write_at(&buf, at), Errno::EINVAL, &words);
             refused(file.seek_data(at), Errno::EINVAL, &["2^63"]);
-            assert!(matches!(file.set_len(at), Err(e) if matches!(e.errno(), Errno::EFBIG | Errno::EINVAL)));
-            assert!(matches!(file.punch_hole(at, 10), Err(e) if matches!(e.errno(), Errno::EFBIG | Errno::EINVAL)));
+            refused(file.seek_hole(at), Errno::EINVAL, &["2^63"]);
+            refused(file.set_len(at), Errno::EINVAL, &words);
+            refused(file.punch_hole(at, 10), Errno::EINVAL, &words);
         }
         refused(file.write_at(&buf, (1 << 63) - 1), Errno::EFBIG, &["2^63 - 1", "write at a smaller offset"]);
         assert_eq!(file.read_at(&mut buf, (1 << 63) - 1).expect("past the end"), 0);
@@ -209,6 +210,9 @@ fn appends_beyond_the_last_component() {
         file.write_all_at(&data[..END - 4096], 0).expect("write");
         refused(file.append(&data[END - 4096..]), Errno::EFBIG, &["only 4096 of 4097", "131072"]);
         assert_eq!(file.metadata().expect("metadata").len(), END as u64);
+        refused(file.set_len(END as u64 + 1), Errno::EFBIG, &["131073"]);
+        refused(file.write_at(b"x", END as u64), Errno::EFBIG, &["131072"]);
+        file.punch_hole(END as u64, 10).expect("there is nothing, and nothing to punch");
         for _ in 0..3 {
             refused(file.append(b"x"), Errno::EFBIG, &["the layout's last component ends at 131072"]);
         }
