@@ -52,5 +52,5 @@ pub use uri::StoreUri;
 #[doc(hidden)]
 pub mod fuzz {
     //! Decoders of what is stored, for fuzz targets.
-    pub use crate::store::StoreHeader;
+    pub use crate::store::{StoreHeader, StoreParts};
 }

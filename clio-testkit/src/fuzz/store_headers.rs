@@ -1,4 +1,4 @@
-//! The headers of stores, targets and side files.
+//! The headers of stores, targets and side files, and what is noted of a store's parts.
 
 use super::{Verdict, refused};
 use clio_core::Errno;
@@ -18,7 +18,7 @@ pub fn store_headers(input: &[u8]) -> Verdict {
     let is_sealed = input.starts_with(&sealed);
     let plain = [target(input), side(input)];
     assert!(is_sealed || plain == [Verdict::Refused; 2], "a wrong checksum is noticed");
-    let all = [plain[0], plain[1], target(&sealed), side(&sealed), store(input)];
+    let all = [plain[0], plain[1], target(&sealed), side(&sealed), store(input), parts(input)];
     if all.contains(&Verdict::Accepted) { Verdict::Accepted } else { Verdict::Refused }
 }
 
@@ -54,4 +54,13 @@ fn store(text: &[u8]) -> Verdict {
         }
         Err(e) => refused(&e, &[Errno::EBADMSG, Errno::EPROTO]),
     }
+}
+
+/// What can't be read is as if it were not there: no error tells of it.
+fn parts(text: &[u8]) -> Verdict {
+    use clio::fuzz::StoreParts;
+    let Some(parts) = StoreParts::parse(text) else { return Verdict::Refused };
+    let again = serde_json::to_vec_pretty(&parts).expect("it can be written");
+    assert_eq!(StoreParts::parse(&again), Some(parts), "it can be stored");
+    Verdict::Accepted
 }

@@ -10,6 +10,8 @@ mod settings;
 pub use header::HEADER_FILE;
 #[cfg(feature = "fuzz")]
 pub use header::StoreHeader;
+#[cfg(feature = "fuzz")]
+pub use parts::Content as StoreParts;
 
 use crate::client::ClientInner;
 use crate::config::Config;

@@ -25,10 +25,17 @@ struct Part {
 
 /// The content of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-struct Content {
+pub struct Content {
     targets: Vec<Part>,
     /// The epoch of the names that were last made durable.
     names: u64,
+}
+
+impl Content {
+    /// Reads the file's text; `None` if it is damaged.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
 }
 
 /// The file.
@@ -42,7 +49,7 @@ impl Parts {
     /// What is known of the parts of the store in folder `path`: nothing if the file is missing or can't be read.
     pub(super) fn read(path: &Path) -> Self {
         let unknown = Self::unknown(path);
-        let content = fs::read(&unknown.path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let content = fs::read(&unknown.path).ok().and_then(|text| Content::parse(&text));
         Self { content: content.unwrap_or_default(), ..unknown }
     }
 

@@ -90,12 +90,17 @@ pub(super) fn store_headers() -> Vec<Seed> {
     let attr = Attr { size: 70_000, kms: 70_000, atime: 1, mtime: 2, ctime: 3, uid: 4, gid: 5, ..Attr::default() };
     let side = SideHeader { fid: FILE.sub_object(0, 1), dirty: true, cut: Some(9), attr, epoch: 4 };
     let store = serde_json::to_vec(&clio::fuzz::StoreHeader::new(4)).expect("it can be written");
+    // As a store writes it; nothing else can make one.
+    let parts = br#"{"targets":[{"uuid":"30313233-3435-3637-3839-616263646566","epoch":3}],"names":7}"#;
     let mut damaged = target.encode();
     damaged[8] = 9;
     vec![
         Seed::accepted(TARGET, "target", target.encode()),
         Seed::accepted(TARGET, "side", side.encode()),
         Seed::accepted(TARGET, "store", store),
+        Seed::accepted(TARGET, "parts", parts.to_vec()),
+        Seed::refused(TARGET, "parts-negative", br#"{"targets":[],"names":-1}"#.to_vec()),
+        Seed::refused(TARGET, "parts-cut", parts[..40].to_vec()),
         Seed::refused(TARGET, "newer-store", br#"{"magic":"clio store","format":99,"future":true}"#.to_vec()),
         Seed::refused(TARGET, "newer-target", damaged),
         Seed::refused(TARGET, "foreign", b"SQLite format 3\0".to_vec()),
