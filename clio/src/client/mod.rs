@@ -90,8 +90,8 @@ impl ClientBuilder {
     /// Opens the store and builds the stack.
     ///
     /// # Errors
-    /// `EINVAL` if no store is named, for a bad URI or setting, or for a `lock_timeout_ms` or pool that differs from those
-    /// with which this process has the store open already; as the store says: `EBUSY`, `EPROTO`, `EBADMSG`,
+    /// `EINVAL` if no store is named, for a bad URI or setting, or for a pool or a setting of the lock manager that differs
+    /// from those with which this process has the store open already; as the store says: `EBUSY`, `EPROTO`, `EBADMSG`,
     /// `ENOTEMPTY`, `EACCES`…
     pub fn connect(self) -> Result<Client> {
         let config = self.config?;

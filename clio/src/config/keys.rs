@@ -35,6 +35,19 @@ pub const KEYS: &[Key] = &[
         (0, 3_600_000),
         "time in ms after which a client that keeps a wanted lock is evicted; 0: never",
     ),
+    key(
+        "contended_locks",
+        32,
+        (0, 1_000_000),
+        "a request that conflicts with more locks than this at once goes without",
+    ),
+    key(
+        "lockless_conflicts",
+        0,
+        (0, 1_000_000),
+        "so many requests for an object's locks that had to wait of late make the next go without; 0: never",
+    ),
+    key("contention_window_ms", 2000, (1, 3_600_000), "time in ms over which requests that had to wait are counted"),
 ];
 
 const fn key(name: &'static str, default: u64, range: (u64, u64), help: &'static str) -> Key {

@@ -8,7 +8,7 @@ use clio_targets::ServiceConfig;
 use std::collections::BTreeSet;
 
 /// Those that are numbers: the lock manager's. A daemon has them from its own start.
-const LOCK_KEYS: &[&str] = &["lock_timeout_ms"];
+const LOCK_KEYS: &[&str] = &["lock_timeout_ms", "contended_locks", "lockless_conflicts", "contention_window_ms"];
 
 /// What an open store works with.
 #[derive(Debug, Default)]
@@ -80,6 +80,10 @@ fn differs(have: &str, wanted: &str) -> Error {
 /// Settings of the targets.
 pub(super) fn service(config: &Config) -> ServiceConfig {
     let mut service = ServiceConfig::default();
-    service.dlm.blocking_timeout_ms = config.get("lock_timeout_ms");
+    let dlm = &mut service.dlm;
+    dlm.blocking_timeout_ms = config.get("lock_timeout_ms");
+    dlm.contended_locks = config.get("contended_locks") as usize;
+    dlm.lockless_conflicts = u32::try_from(config.get("lockless_conflicts")).ok().filter(|n| *n > 0);
+    dlm.contention_window_ms = config.get("contention_window_ms");
     service
 }

@@ -88,3 +88,26 @@ fn lockless_writers_and_readers_at_once() {
     assert_eq!(content(&a, "/f"), want);
     assert_eq!(content(&b, "/f"), want);
 }
+
+/// Two clients with `settings` that write one record in turn: how often they went without a lock.
+fn in_turn(settings: &[(&str, u64)]) -> u64 {
+    let builder = Client::builder().store("mem:").config(Config::default());
+    let a = settings.iter().fold(builder, |b, (name, value)| b.set(name, value)).connect().expect("client");
+    let b = a.second_client().expect("client");
+    let (fa, fb) = (a.create("/f").expect("create"), b.open_with("/f", read_write()).expect("open"));
+    for n in 0..20u64 {
+        let (file, data) = (if n % 2 == 0 { &fa } else { &fb }, pattern(n, 0, 700));
+        file.write_all_at(&data, 0).expect("write");
+        assert_eq!(content(if n % 2 == 0 { &b } else { &a }, "/f"), data, "{settings:?}, write {n}");
+    }
+    lockless(&a) + lockless(&b)
+}
+
+#[test]
+fn the_settings_say_when_clients_go_lockless() {
+    let long = ("contention_window_ms", 3_600_000);
+    assert_eq!(in_turn(&[long]), 0, "two clients that pass a lock to and fro keep their locks");
+    assert_eq!(in_turn(&[("lockless_conflicts", 1000), long]), 0);
+    assert!(in_turn(&[("lockless_conflicts", 3), long]) > 0);
+    assert!(in_turn(&[("contended_locks", 0), long]) > 0, "one conflicting lock is too many");
+}
