@@ -45,7 +45,7 @@ pub use config::Config;
 pub use file::File;
 pub use metadata::{DirEntry, FileType, Metadata};
 pub use options::OpenOptions;
-pub use stats::{Cache, Stats, TargetStats};
+pub use stats::{Cache, LockCounts, Stats, TargetStats};
 pub use uri::StoreUri;
 
 #[cfg(feature = "fuzz")]

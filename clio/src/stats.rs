@@ -82,7 +82,23 @@ pub struct TargetStats {
     pub evictions: u64,
 }
 
+/// Locks at a target, of all clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct LockCounts {
+    /// Index of the target.
+    pub target: u16,
+    /// Locks held.
+    pub granted: u64,
+    /// Requests that wait for a lock.
+    pub waiting: u64,
+}
+
 impl Client {
+    /// Each target's locks, of all clients of the store; `None` if another process keeps the store.
+    pub fn lock_counts(&self) -> Option<Vec<LockCounts>> {
+        self.inner().store().local().ok().map(|local| local.lock_counts())
+    }
+
     /// Figures since the client connected.
     pub fn stats(&self) -> Stats {
         let stack = self.inner().stack();

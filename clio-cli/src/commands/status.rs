@@ -3,11 +3,13 @@
 use crate::app::{App, is_missing};
 use crate::report::{Stop, ended};
 use clap::Args;
-use clio::{Errno, StoreUri};
+use clio::{Errno, LockCounts, StoreUri};
 use serde::Serialize;
 use std::path::Path;
 
 /// Show whether the store can be used, and by whom it is served; exit code 1 if it can't be used
+///
+/// The locks are those at each target of a store that this command opens itself; those of a daemon's are not shown yet.
 #[derive(Args, Debug)]
 pub(crate) struct Status {}
 
@@ -26,6 +28,8 @@ struct Shown<'a> {
     total_bytes: Option<u64>,
     free_bytes: Option<u64>,
     daemon: Option<Daemon>,
+    /// Each target's, where this process has the store open.
+    locks: Option<Vec<LockCounts>>,
 }
 
 /// The daemon that serves the store.
@@ -61,6 +65,10 @@ fn print(app: &App, shown: &Shown<'_>) -> Result<(), Stop> {
     if let (Some(total), Some(free)) = (shown.total_bytes, shown.free_bytes) {
         out.line(format!("space: {} free of {}", crate::show::human(free), crate::show::human(total)))?;
     }
+    if let Some(locks) = &shown.locks {
+        let sum = |figure: fn(&LockCounts) -> u64| locks.iter().map(figure).sum::<u64>();
+        out.line(format!("locks: {} granted, {} waiting", sum(|l| l.granted), sum(|l| l.waiting)))?;
+    }
     if let Some(daemon) = &shown.daemon {
         let Daemon { pid, release, uptime_seconds, clients } = daemon;
         out.line(format!("daemon: process {pid}, release {release}, up {uptime_seconds} s, {clients} clients"))?;
@@ -85,6 +93,7 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
         total_bytes: None,
         free_bytes: None,
         daemon: None,
+        locks: None,
     };
     if let StoreUri::Node { path, .. } = &uri {
         shown.mode = "node";
@@ -105,6 +114,7 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
         Ok(client) => {
             let (total, free) = client.space();
             (shown.total_bytes, shown.free_bytes) = (Some(total), Some(free));
+            shown.locks = client.lock_counts();
         }
         Err(Stop::Failed { error, .. }) => {
             shown.state = if error.errno() == Errno::EBUSY { "busy" } else { "unusable" };

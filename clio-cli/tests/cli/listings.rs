@@ -1,7 +1,7 @@
 //! What the commands that look print, for people and as JSON.
 
 use crate::harness::{Bed, clio, noise, run};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn fields(value: &Value) -> BTreeSet<&str> {
@@ -91,16 +91,16 @@ fn space() {
 fn status_stats_and_check() {
     let bed = sample();
     let status = bed.json(["status"]);
-    let wanted = set(["store", "kind", "mode", "state", "daemon", "detail", "total_bytes", "free_bytes"]);
+    let wanted = set(["store", "kind", "mode", "state", "daemon", "detail", "total_bytes", "free_bytes", "locks"]);
     assert_eq!(fields(&status), wanted);
     assert_eq!(
         (&status["kind"], &status["mode"], &status["state"]),
         (&"dir".into(), &"embedded".into(), &"ready".into())
     );
-    assert!(bed.ok(["status"]).text().contains("state: ready"));
-    assert!(bed.json(["stats"]).is_object());
-    assert!(!bed.ok(["stats"]).text().is_empty());
-    assert!(!bed.run(["--print-stats", "cat", "/d/file"]).failed(0, &[]).stderr.is_empty());
+    // Who has just opened the store holds nothing yet.
+    assert_eq!(status["locks"], json!([0, 1, 2, 3].map(|t| json!({"target": t, "granted": 0, "waiting": 0}))));
+    let text = bed.ok(["status"]).text();
+    assert!(text.contains("state: ready") && text.contains("locks: 0 granted, 0 waiting"), "{text}");
     let check = bed.json(["check"]);
     let wanted = set(["clean", "inodes", "objects", "blocks", "unjudged", "findings", "repaired"]);
     assert_eq!(fields(&check), wanted);

@@ -15,6 +15,7 @@ pub use parts::Content as StoreParts;
 
 use crate::client::ClientInner;
 use crate::config::Config;
+use crate::stats::LockCounts;
 use crate::uri::StoreUri;
 use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
@@ -25,7 +26,7 @@ use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
 use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
 use clio_node::client::{Connection, NodeNames, NodeTarget};
-use clio_targets::{DirTarget, MemOptions, MemTarget};
+use clio_targets::{DirTarget, MemOptions, MemTarget, ObjectStore, Service};
 use settings::{StoreSettings, service};
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -57,6 +58,8 @@ pub(crate) struct Local {
     pub(crate) namespace: Arc<Namespace>,
     /// The targets that are folders, for checks of what is at rest.
     pub(crate) dirs: Vec<Arc<DirTarget>>,
+    /// The targets that are memory.
+    mems: Vec<Arc<MemTarget>>,
     /// What is noted of its parts.
     parts: Option<RankedMutex<parts::Parts>>,
     /// Keeps other processes out; released last.
@@ -106,10 +109,16 @@ impl Store {
     fn in_memory(targets: u16, config: &Config) -> Result<Store> {
         let make = |i| {
             let options = MemOptions { index: TargetIndex(i), service: service(config), ..MemOptions::default() };
-            Arc::new(MemTarget::in_memory(options)) as Arc<dyn Target>
+            Arc::new(MemTarget::in_memory(options))
         };
         let namespace = Namespace::in_memory(&root(), clio_core::clock::now_ns())?;
-        Ok(Self::assemble((0..targets).map(make).collect(), Vec::new(), namespace, None))
+        let mems: Vec<_> = (0..targets).map(make).collect();
+        let targets = mems.iter().map(|m| m.clone() as _).collect();
+        let mut store = Self::assemble(targets, Vec::new(), namespace, None);
+        if let Some(local) = &mut store.local {
+            local.mems = mems;
+        }
+        Ok(store)
     }
 
     /// The store that a daemon serves.
@@ -140,7 +149,7 @@ impl Store {
         Self {
             targets,
             names: namespace.clone(),
-            local: Some(Local { namespace, dirs, parts: None, lock }),
+            local: Some(Local { namespace, dirs, mems: Vec::new(), parts: None, lock }),
             daemon: None,
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
             settings: StoreSettings::default(),
@@ -289,6 +298,19 @@ impl Store {
         }
         Ok(())
     }
+}
+
+impl Local {
+    /// Each target's locks. None of targets that the caller of [`Store::over`] brought.
+    pub(crate) fn lock_counts(&self) -> Vec<LockCounts> {
+        let dirs = self.dirs.iter().map(|target| lock_counts(target));
+        dirs.chain(self.mems.iter().map(|target| lock_counts(target))).collect()
+    }
+}
+
+fn lock_counts<S: ObjectStore>(target: &Service<S>) -> LockCounts {
+    let counts = target.lock_counts();
+    LockCounts { target: target.index().0, granted: counts.granted as u64, waiting: counts.waiting as u64 }
 }
 
 impl Drop for Store {

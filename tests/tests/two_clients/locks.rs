@@ -37,6 +37,30 @@ fn writers_of_areas_apart_get_locks_apart() {
 }
 
 #[test]
+fn targets_count_the_locks_of_all_their_clients() {
+    let folder = tempfile::tempdir().expect("folder");
+    for uri in ["mem:?targets=3".to_string(), format!("dir:{}?targets=3", folder.path().join("store").display())] {
+        let a = Client::builder().store(&uri).config(Config::default()).connect().expect("client");
+        let b = a.second_client().expect("client");
+        let two = read_write().layout(clio::Layout::raid0().stripe_count(2).stripe_size(64 << 10).first_target(0));
+        let file = a.open_with("/f", two).expect("open");
+        file.write_all_at(&pattern(1, 0, 128 << 10), 0).expect("write");
+        assert_eq!(content(&b, "/f"), pattern(1, 0, 128 << 10));
+        let held = |client: &Client, target: usize| client.stats().targets[target].locks_cached;
+        let counts = || a.lock_counts().expect("this process keeps the store");
+        assert_eq!(counts().iter().map(|c| c.target).collect::<Vec<_>>(), [0, 1, 2]);
+        // A lock that is just being given back counts at the target for a moment longer.
+        eventually("targets and clients agree", || {
+            counts().iter().enumerate().all(|(t, c)| c.granted == held(&a, t) + held(&b, t))
+        });
+        assert!(counts()[..2].iter().all(|c| c.granted > 0) && counts()[2].granted == 0, "{:?}", counts());
+        assert!(counts().iter().all(|c| c.waiting == 0), "{:?}", counts());
+        a.drop_caches().and(b.drop_caches()).expect("drop");
+        eventually("nobody holds a lock", || counts().iter().all(|c| c.granted == 0));
+    }
+}
+
+#[test]
 fn locks_are_asked_for_in_whole_blocks() {
     let world = World::new(1);
     let [a, b] = world.two_clients();
