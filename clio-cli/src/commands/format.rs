@@ -18,8 +18,13 @@ pub(crate) struct Format {
 
 impl Format {
     pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
-        let StoreUri::Dir { path, targets } = app.store()? else {
-            return Err(Stop::Usage("a mem: store needs no format; give dir:/path".into()));
+        let other = |why: &str| Err(Stop::Usage(why.into()));
+        let (path, targets) = match app.store()? {
+            StoreUri::Dir { path, targets } => (path, targets),
+            StoreUri::Mem { .. } => return other("a mem: store needs no format; give dir:/path"),
+            StoreUri::Node { .. } => {
+                return other("a node: store is made in its folder, before a daemon serves it; give dir:/path of that");
+            }
         };
         if let (Some(a), Some(b)) = (self.targets, targets)
             && a != b

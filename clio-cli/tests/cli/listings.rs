@@ -127,7 +127,9 @@ fn a_store_in_memory_is_said_to_be_empty() {
     let ran = run(clio().args(["--store", "mem:", "ls"]), b"");
     let ran = ran.failed(0, &["note: a mem: store is empty"]);
     assert_eq!(ran.text(), "");
-    run(clio().args(["--store", "mem:", "format"]), b"").failed(2, &["needs no format"]);
+    run(clio().args(["--store", "mem:", "format"]), b"").failed(2, &["a mem: store needs no format"]);
+    let ran = run(clio().args(["--store", "node:/nowhere/store", "format"]), b"");
+    ran.failed(2, &["a node: store is made in its folder", "dir:/path"]);
 }
 
 #[test]
