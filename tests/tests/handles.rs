@@ -98,7 +98,7 @@ fn an_open_store_keeps_the_settings_that_it_was_opened_with() {
             says.iter().for_each(|word| assert!(e.to_string().contains(word), "'{word}' is not in: {e}"));
         };
         refused(Some(60_000), &[], &["lock_timeout_ms = 50000, not 60000 (given)", "leave it out here"]);
-        refused(None, &[("fast", &[0, 2])], &["pool fast = {0, 1}, not [0, 2]"]);
+        refused(None, &[("fast", &[0, 2])], &["pool fast = {0, 1}, not [0, 2] (given)"]);
         refused(None, &[("slow", &[2])], &["no pool 'slow'"]);
         // Who asks for what is, or for nothing, gets it.
         open(Some(50_000), &[("fast", &[1, 0])]).expect("the same settings");

@@ -46,14 +46,14 @@ impl Params {
 fn get(app: &App, names: &[String]) -> Result<(), Stop> {
     for name in names {
         // Says what is nearest, for a name that isn't one.
-        let known = settings(app)?.iter().any(|s| s.name() == name);
+        let known = settings(&app.config()?).iter().any(|s| s.name() == name);
         if let Err(e) = Config::default().set(name, "", Source::Given)
             && !known
         {
             return Err(Stop::on(name, e));
         }
     }
-    let mut chosen = settings(app)?;
+    let mut chosen = settings(&app.config()?);
     chosen.retain(|s| names.is_empty() || names.iter().any(|n| n == s.name()));
     if app.json() {
         return app.print_json(&chosen);

@@ -1,6 +1,7 @@
 //! config and params.
 
 use crate::harness::{Bed, clio, run};
+use serde_json::json;
 use std::fs;
 
 #[test]
@@ -14,7 +15,7 @@ fn config_says_where_each_value_came_from() {
         .args(["--set", "max_dirty_mb=9", "config", "--json"])
         .env("CLIO_MAX_PAGES_PER_RPC", "64");
     let shown = run(&mut command, b"").ok().json();
-    let of = |name: &str| shown.as_array().unwrap().iter().find(|s| s["name"] == name).unwrap().clone();
+    let of = |name: &str| shown["settings"].as_array().unwrap().iter().find(|s| s["name"] == name).unwrap().clone();
     let path = file.to_str().unwrap();
     for (name, value, source) in [
         ("cache_mb", 64, path),
@@ -26,8 +27,33 @@ fn config_says_where_each_value_came_from() {
         assert_eq!((&s["value"], &s["source"]), (&value.into(), &source.into()), "{name}");
         assert!(s["min"].as_u64() <= s["max"].as_u64() && s["help"].is_string() && s["default"].is_u64());
     }
+    assert_eq!((&shown["pools"], &shown["layouts"]), (&json!([]), &json!([])));
     let text = run(clio().args(["config"]).env("CLIO_CONFIG", &file), b"").ok().text();
     assert!(text.lines().any(|l| l.starts_with("cache_mb") && l.contains("= 64") && l.ends_with(path)), "{text}");
+}
+
+#[test]
+fn config_shows_pools_and_layouts_with_their_source() {
+    let bed = Bed::without_store();
+    let tables = "[pools]\nfast = [1, 3]\nslow = [0]\n[layouts.\"/run\"]\nstripe_count = 2\nstripe_kb = 256\n\
+                  pool = \"fast\"\n[layouts.\"/run/logs\"]\nstripe_kb = 64\n";
+    let file = bed.make("clio.toml", tables.as_bytes());
+    let path = file.to_str().unwrap();
+    let shown = run(clio().args(["--config", path, "config", "--json"]), b"").ok().json();
+    let pools = [("fast", json!([1, 3])), ("slow", json!([0]))];
+    let pools = pools.map(|(name, targets)| json!({"name": name, "targets": targets, "source": path}));
+    assert_eq!(shown["pools"], json!(pools));
+    let rule = |prefix: &str, count: u16, kb: u64, pool: Option<&str>| json!({"prefix": prefix, "stripe_count": count, "stripe_kb": kb, "pool": pool, "source": path});
+    assert_eq!(shown["layouts"], json!([rule("/run", 2, 256, Some("fast")), rule("/run/logs", 1, 64, None)]));
+    // What is printed can be read again, and tells where it came from.
+    let text = run(clio().args(["--config", path, "config"]), b"").ok().text();
+    let again = bed.make("again.toml", text.as_bytes());
+    let again = run(clio().args(["--config", again.to_str().unwrap(), "config", "--json"]), b"").ok().json();
+    assert_eq!(again["layouts"][0]["pool"], "fast");
+    assert_eq!(again["pools"].as_array().unwrap().len(), 2);
+    for line in [format!("fast = [1, 3]  # {path}"), format!("[layouts.\"/run/logs\"]  # {path}")] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Config {
             .map_err(|e: toml::de::Error| at(Error::new(Errno::EINVAL, "config", e.message().to_string())))?;
         for (name, value) in &table {
             if let toml::Value::Table(entries) = value {
-                self.tables.merge(name, entries).map_err(at)?;
+                self.tables.merge(name, entries, &Source::File(path.to_path_buf())).map_err(at)?;
                 continue;
             }
             let value = match value {
@@ -173,12 +173,12 @@ impl Config {
 
     /// Makes or replaces a pool of targets, for layouts to name.
     pub fn set_pool(&mut self, name: &str, members: impl IntoIterator<Item = u16>) {
-        self.tables.pools.insert(name.to_string(), members.into_iter().collect());
+        self.tables.pools.insert(name.to_string(), (members.into_iter().collect(), Source::Given));
     }
 
-    /// The pools, by name.
-    pub fn pools(&self) -> impl Iterator<Item = (&str, &[u16])> {
-        self.tables.pools.iter().map(|(name, members)| (name.as_str(), members.as_slice()))
+    /// The pools, by name: their targets, and where they came from.
+    pub fn pools(&self) -> impl Iterator<Item = (&str, &[u16], &Source)> {
+        self.tables.pools.iter().map(|(name, (members, source))| (name.as_str(), members.as_slice(), source))
     }
 
     /// New files under `prefix` get `layout`, unless they or their directory ask for another. The longest prefix counts.
@@ -187,13 +187,14 @@ impl Config {
     /// `EINVAL` if the prefix doesn't start with a slash, or for a layout that can't be.
     pub fn set_layout_rule(&mut self, prefix: &str, layout: Layout) -> Result<()> {
         layout.check().map_err(|e| e.at(prefix))?;
-        self.tables.layouts.insert(prefix.as_bytes(), layout)?;
+        self.tables.layouts.insert(prefix.as_bytes(), (layout, Source::Given))?;
         Ok(())
     }
 
-    /// The rules for layouts: each prefix, and its layout.
-    pub fn layout_rules(&self) -> impl Iterator<Item = (String, &Layout)> {
-        self.tables.layouts.iter().map(|(prefix, layout)| (String::from_utf8_lossy(prefix).into_owned(), layout))
+    /// The rules for layouts: each prefix, its layout, and where they came from.
+    pub fn layout_rules(&self) -> impl Iterator<Item = (String, &Layout, &Source)> {
+        let rules = self.tables.layouts.iter();
+        rules.map(|(prefix, (layout, source))| (String::from_utf8_lossy(prefix).into_owned(), layout, source))
     }
 
     /// The layout of a new file at `path` that nobody asked another for.
@@ -202,7 +203,7 @@ impl Config {
         // Paths in a store start at its root, with a slash or without.
         let path = [b"/", path.as_os_str().as_bytes()].concat();
         match self.tables.layouts.find(&path) {
-            Some(rule) => rule.value.clone(),
+            Some(rule) => rule.value.0.clone(),
             None => {
                 let count = self.get("stripe_count") as u16;
                 Layout::raid0().stripe_count(count).stripe_size(self.get("stripe_kb") << 10)
@@ -244,11 +245,15 @@ mod tests {
                     [layouts.\"/run/logs\"]\nstripe_kb = 64\n";
         let mut c = Config::default();
         c.merge_toml(text, Path::new("clio.toml")).unwrap();
-        assert_eq!(c.pools().collect::<Vec<_>>(), [("fast", &[0u16, 2][..])]);
+        let file = Source::File("clio.toml".into());
+        assert_eq!(c.pools().collect::<Vec<_>>(), [("fast", &[0u16, 2][..], &file)]);
         let fast = Layout::raid0().stripe_count(4).stripe_size(4 << 20).pool("fast");
         assert_eq!(c.layout_for(Path::new("/run/ckpt")), fast);
         assert_eq!(c.layout_for(Path::new("run/a/b")), fast);
         assert_eq!(c.layout_for(Path::new("/run/logs/1")), Layout::raid0().stripe_size(64 << 10));
+        c.set_layout_rule("/run/logs", Layout::raid0().stripe_count(2)).unwrap();
+        let rules: Vec<_> = c.layout_rules().map(|(prefix, _, source)| (prefix, source.clone())).collect();
+        assert_eq!(rules, [("/run".to_string(), file), ("/run/logs".to_string(), Source::Given)]);
         assert_eq!(c.layout_for(Path::new("/runs")), Layout::raid0().stripe_count(1).stripe_size(1 << 20));
     }
 

@@ -1,5 +1,6 @@
 //! The settings that are tables: pools of targets, and layouts by path.
 
+use super::Source;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::Layout;
 use clio_namespace::rules::PathRules;
@@ -9,25 +10,25 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
     /// Target numbers by the pool's name.
-    pub(super) pools: BTreeMap<String, Vec<u16>>,
+    pub(super) pools: BTreeMap<String, (Vec<u16>, Source)>,
     /// Layouts of new files by the path's prefix.
-    pub(super) layouts: PathRules<Layout>,
+    pub(super) layouts: PathRules<(Layout, Source)>,
 }
 
 impl Tables {
-    /// Adds the entries of the table `name`.
+    /// Adds the entries of the table `name`, which come from `source`.
     ///
     /// # Errors
     /// `EINVAL`, saying what to write instead.
-    pub(super) fn merge(&mut self, name: &str, entries: &toml::Table) -> Result<()> {
+    pub(super) fn merge(&mut self, name: &str, entries: &toml::Table, source: &Source) -> Result<()> {
         match name {
             "pools" => entries.iter().try_for_each(|(name, members)| {
-                self.pools.insert(name.clone(), members_of(name, members)?);
+                self.pools.insert(name.clone(), (members_of(name, members)?, source.clone()));
                 Ok(())
             }),
             "layouts" => entries.iter().try_for_each(|(prefix, rule)| {
                 let layout = layout_of(prefix, rule)?;
-                self.layouts.insert(prefix.as_bytes(), layout)?;
+                self.layouts.insert(prefix.as_bytes(), (layout, source.clone()))?;
                 Ok(())
             }),
             other => Err(unknown("table", other, &["pools", "layouts"])),

@@ -28,7 +28,7 @@ impl StoreSettings {
         let unused = |index| TargetSpace { index, total: 0, free: 0, usable: false };
         let mut targets = Targets::new(targets.map(unused));
         let mut pools = Vec::new();
-        for (name, members) in config.pools() {
+        for (name, members, _) in config.pools() {
             let members: Vec<_> = members.iter().map(|i| TargetIndex(*i)).collect();
             targets.set_pool(name, members.iter().copied())?;
             pools.push((name.to_string(), members));
@@ -55,14 +55,14 @@ impl StoreSettings {
                 _ => {}
             }
         }
-        for (name, wanted) in config.pools() {
+        for (name, wanted, source) in config.pools() {
             let have = self.pools.iter().find(|(pool, _)| pool == name);
             let Some((_, have)) = have else {
-                return Err(differs(&format!("no pool '{name}'"), &format!("with {name} = {wanted:?}")));
+                return Err(differs(&format!("no pool '{name}'"), &format!("with {name} = {wanted:?} ({source})")));
             };
             let have: BTreeSet<u16> = have.iter().map(|t| t.0).collect();
             if have != wanted.iter().copied().collect() {
-                return Err(differs(&format!("pool {name} = {have:?}"), &format!("{wanted:?}")));
+                return Err(differs(&format!("pool {name} = {have:?}"), &format!("{wanted:?} ({source})")));
             }
         }
         Ok(())
