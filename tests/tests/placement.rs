@@ -76,6 +76,21 @@ fn pools_are_taken_from_when_asked_for() {
 }
 
 #[test]
+fn rules_and_pools_of_the_program() {
+    let rule = || Layout::raid0().stripe_count(2).stripe_size(64 << 10).pool("fast");
+    let builder = || Client::builder().store("mem:?targets=4").config(Config::default()).pool("fast", [1, 3]);
+    let client = builder().layout_rule("/run", rule()).set("stripe_count", 1).connect().expect("client");
+    client.mkdir("/run").expect("mkdir");
+    assert_eq!(targets(&layout(&client, "/run/f")), [1, 3]);
+    assert_eq!(targets(&layout(&client, "/f")).len(), 1);
+    for (prefix, layout, why) in [("run", rule(), "must start with '/'"), ("/run", rule().stripe_size(1), "65536")] {
+        let e = builder().layout_rule(prefix, layout).set("stripe_count", 1).connect().expect_err("no rule");
+        assert_eq!(e.errno(), Errno::EINVAL);
+        assert!(e.to_string().contains(why), "{e}");
+    }
+}
+
+#[test]
 fn a_pool_of_targets_that_are_not_there_is_told_at_once() {
     let mut config = Config::default();
     config.set_pool("far", [0, 4]);

@@ -35,6 +35,11 @@ fn ls_for_people() {
     let columns: Vec<_> = file.split_whitespace().collect();
     assert!(columns[0].starts_with("-rw-") && columns[1] == "1" && columns[4] == "5000", "{columns:?}");
     assert_eq!(columns.len(), 8, "mode, links, owner, group, size, date, time, name: {columns:?}");
+    let all = bed.ok(["ls", "-lR"]).lines();
+    let (heads, rows): (Vec<_>, Vec<_>) = all.iter().partition(|l| l.is_empty() || l.ends_with(':'));
+    assert_eq!(heads, ["/:", "", "/d:", "", "/d/e:"]);
+    let shown: Vec<_> = rows.iter().map(|l| (&l[..1], l.split_whitespace().nth(7).unwrap())).collect();
+    assert_eq!(shown, [("d", "d"), ("l", "link"), ("d", "e"), ("-", "file")], "{all:?}");
     assert!(bed.ok(["ls", "-lh", "/d"]).text().contains(" 4.9K "));
     let ran = bed.run(["ls", "/none", "/d"]).failed(1, &["clio: ls '/none':", "ENOENT"]);
     assert!(ran.text().contains("file"));
@@ -88,7 +93,7 @@ fn space() {
 }
 
 #[test]
-fn status_stats_and_check() {
+fn status_and_check() {
     let bed = sample();
     let status = bed.json(["status"]);
     let wanted = set(["store", "kind", "mode", "state", "daemon", "detail", "total_bytes", "free_bytes", "locks"]);
@@ -106,6 +111,39 @@ fn status_stats_and_check() {
     assert_eq!(fields(&check), wanted);
     assert_eq!(check["clean"], true);
     assert!(bed.ok(["check"]).text().ends_with("clean\n"));
+}
+
+/// Each target's figure in the text of statistics that comes before `unit`, as `1.0 MiB read`.
+fn figures(stats: &str, unit: &str) -> Vec<String> {
+    let lines = stats.lines().filter(|l| l.starts_with("  target "));
+    lines.map(|l| l.split_once(unit).unwrap().0.rsplit([' ', ':']).next().unwrap().to_string()).collect()
+}
+
+#[test]
+fn stats_count_what_a_command_has_moved() {
+    let bed = Bed::new();
+    // Three of the four targets get a whole stripe unit of 1 MiB.
+    bed.ok(["setstripe", "-c", "4", "-i", "0", "/f"]);
+    let put = bed.run_with_input(["--print-stats", "put", "-", "/f"], &noise(3 << 20));
+    let put = put.failed(0, &[]).stderr;
+    assert_eq!(figures(&put, " MiB written"), ["1.0", "1.0", "1.0", "0.0"], "{put}");
+    assert_eq!(figures(&put, " MiB read"), ["0.0"; 4], "{put}");
+    let cat = bed.run(["--print-stats", "cat", "/f"]).failed(0, &[]).stderr;
+    assert_eq!(figures(&cat, " MiB read"), ["1.0", "1.0", "1.0", "0.0"], "{cat}");
+    assert_eq!(figures(&cat, " MiB written"), ["0.0"; 4], "{cat}");
+    // A client of its own, that has only connected.
+    let stats = bed.json(["--set", "cache_mb=64", "stats"]);
+    assert_eq!((&stats["cache"]["limit_bytes"], &stats["objects"]), (&(64 << 20).into(), &0.into()));
+    for (n, target) in stats["targets"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(
+            (&target["target"], &target["read_bytes"], &target["locks_enqueued"]),
+            (&n.into(), &0.into(), &0.into())
+        );
+        assert!(target["grant_bytes"].as_u64() > Some(0), "{target}");
+    }
+    assert_eq!(stats["targets"].as_array().unwrap().len(), 4);
+    let text = bed.ok(["--set", "cache_mb=64", "stats"]).text();
+    assert!(text.contains("cache: 0 of 64 MiB") && figures(&text, " MiB read") == ["0.0"; 4], "{text}");
 }
 
 #[test]

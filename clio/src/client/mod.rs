@@ -14,6 +14,7 @@ use crate::uri::StoreUri;
 use clio_core::object::{Device, ObjectConf, ObjectRef};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
+use clio_lov::layout::Layout;
 use clio_namespace::{IfExists, Inode, Kind, Names, NewNode, Removed};
 use std::fmt;
 use std::path::Path;
@@ -75,6 +76,25 @@ impl ClientBuilder {
     pub fn set(mut self, name: &str, value: impl fmt::Display) -> Self {
         if let Ok(config) = &mut self.config
             && let Err(e) = config.set(name, &value.to_string(), Source::Given)
+        {
+            self.config = Err(e);
+        }
+        self
+    }
+
+    /// Makes or replaces a pool of targets, for layouts to name. It is the store's: see [`ClientBuilder::connect`].
+    pub fn pool(mut self, name: &str, members: impl IntoIterator<Item = u16>) -> Self {
+        if let Ok(config) = &mut self.config {
+            config.set_pool(name, members);
+        }
+        self
+    }
+
+    /// New files under `prefix` get `layout`, as by [`Config::set_layout_rule`]. A rule that can't be is reported by
+    /// [`ClientBuilder::connect`].
+    pub fn layout_rule(mut self, prefix: &str, layout: Layout) -> Self {
+        if let Ok(config) = &mut self.config
+            && let Err(e) = config.set_layout_rule(prefix, layout)
         {
             self.config = Err(e);
         }
