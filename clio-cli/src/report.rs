@@ -82,7 +82,7 @@ fn hint(error: &Error) -> Option<&'static str> {
         Errno::ENOENT => "check the path",
         Errno::EEXIST => "choose another name, or remove it first",
         Errno::EACCES | Errno::EPERM => "check the owner and permissions",
-        Errno::EROFS => "choose a folder that can be written",
+        Errno::EROFS => "remount it for writing, or choose a folder that can be written",
         Errno::ENOSPC | Errno::EDQUOT => "free space, or use a store with more",
         Errno::EISDIR => "name a file, or use -r",
         Errno::ENOTDIR => "a folder is needed there",
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(message("cat", "/x", &e), "clio: cat '/x': no such file; check the path (ENOENT)");
         let e = Error::new(Errno::EROFS, "open target", "cannot be written").at("/s/target-0001");
         let expected = "clio: put '/x': open target '/s/target-0001': cannot be written; \
-                        choose a folder that can be written (EROFS)";
+                        remount it for writing, or choose a folder that can be written (EROFS)";
         assert_eq!(message("put", "/x", &e), expected);
         let e = Error::new(Errno::EBUSY, "open", "in use: serve it").at("/s");
         assert_eq!(message("ls", "dir:/s", &e), "clio: ls 'dir:/s': in use: serve it (EBUSY)");

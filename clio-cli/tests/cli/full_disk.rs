@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// Runs `script` as root of its own user namespace, with a file system of 15 MiB at `$1` and the command as `$CLIO`. `None`
 /// if that isn't allowed here; where it has to be, in CI, that is a failure.
-fn on_a_small_disk(bed: &Bed, script: &str) -> Option<String> {
+pub(crate) fn on_a_small_disk(bed: &Bed, script: &str) -> Option<String> {
     let disk = bed.local("disk");
     std::fs::create_dir(&disk).unwrap();
     let small = |script: &str| {

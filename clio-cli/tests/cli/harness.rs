@@ -127,14 +127,19 @@ pub(crate) fn clio() -> Command {
 pub(crate) fn with_few_files(command: &Command, limit: u32) -> Command {
     let mut limited = Command::new("sh");
     limited.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\""));
-    limited.arg(command.get_program()).args(command.get_args());
+    started_by(limited, command)
+}
+
+/// The same command, started by `starter`, which takes it for its arguments.
+fn started_by(mut starter: Command, command: &Command) -> Command {
+    starter.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
+            Some(value) => starter.env(name, value),
+            None => starter.env_remove(name),
         };
     }
-    limited
+    starter
 }
 
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Ran {

@@ -6,5 +6,6 @@ mod harness;
 mod layouts;
 mod listings;
 mod names;
+mod read_only;
 mod settings;
 mod transfers;
