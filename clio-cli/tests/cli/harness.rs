@@ -41,15 +41,7 @@ pub(crate) fn bound_by_modes(command: Command) -> Option<Command> {
         left_out("setpriv can't take root's right to pass over modes away");
         return None;
     }
-    let mut bound = bound();
-    bound.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => bound.env(name, value),
-            None => bound.env_remove(name),
-        };
-    }
-    Some(bound)
+    Some(started_by(bound(), &command))
 }
 
 impl Bed {
