@@ -10,8 +10,8 @@ use run::{Step, cargo, steps};
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  demo              build, and show the main job on real files in a temporary store
-  test [--full]     all tests: unit, property, end to end, model checks (--full: the long forms, fuzzing)
+  demo [--size MIB] build, and show the main job on real files in a temporary store; its big file has 256 MiB, or so many
+  test [--full]     all tests: unit, property, end to end, examples, model checks (--full: the long forms, fuzzing)
   ci                what CI runs: the lint gates, none of which may be missing, and test
   lint [--strict]   format, clippy, docs, licences; --strict (or CI set): a missing tool is an error
   bench [--quick] [--json] [NAME…]

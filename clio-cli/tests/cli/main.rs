@@ -7,5 +7,6 @@ mod layouts;
 mod listings;
 mod names;
 mod read_only;
+mod readme;
 mod settings;
 mod transfers;

@@ -1,6 +1,6 @@
 //! The main job, end to end: real files into a striped store, out of it through another client, compared.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clio::{Client, Layout, OpenOptions};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -8,20 +8,22 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const BIG: u64 = 256 << 20;
+/// Size of the big file, unless `--size MIB` says otherwise.
+const BIG_MIB: u64 = 256;
 const SMALL_FILES: usize = 500;
 const PIECE: usize = 1 << 20;
 
 fn main() -> Result<()> {
+    let big_bytes = size_asked_for(std::env::args().skip(1))?;
     let dir = tempfile::Builder::new().prefix("clio-demo-").tempdir()?;
     let sources = dir.path().join("sources");
     fs::create_dir_all(sources.join("small"))?;
 
     title("Sources");
     let big = sources.join("field.bin");
-    let big_sum = make_field(&big)?;
+    let big_sum = make_field(&big, big_bytes)?;
     let small = make_small_files(&sources.join("small"))?;
-    println!("{} MiB of simulated field data, {} small files", BIG >> 20, small.len());
+    println!("{} MiB of simulated field data, {} small files", big_bytes >> 20, small.len());
 
     title("Into a store of four folder targets, striped 4 × 1 MiB");
     let uri = format!("dir:{}?targets=4", dir.path().join("store").display());
@@ -44,8 +46,8 @@ fn main() -> Result<()> {
         }
         Ok(client.sync()?)
     })?;
-    rate("plain copy + fsync", BIG, plain);
-    rate("clio put + sync", BIG, put);
+    rate("plain copy + fsync", big_bytes, plain);
+    rate("clio put + sync", big_bytes, put);
     println!("{:<22} {:>8.0} files/s", "small files + sync", small.len() as f64 / put_small.as_secs_f64());
     let (fid, layout) = client.layout("/field.bin")?;
     println!("\n{}", layout.describe(fid));
@@ -54,7 +56,7 @@ fn main() -> Result<()> {
     let reader = client.second_client()?;
     let (get, sum) = timed(|| digest(&reader, "/field.bin"))?;
     ensure!(sum == big_sum, "the big file came back changed");
-    rate("clio get + sha256", BIG, get);
+    rate("clio get + sha256", big_bytes, get);
     for (name, sum) in &small {
         ensure!(digest(&reader, &format!("/small/{name}"))? == *sum, "{name} came back changed");
     }
@@ -73,13 +75,24 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Bytes of the big file.
+fn size_asked_for(mut args: impl Iterator<Item = String>) -> Result<u64> {
+    let mib = match (args.next().as_deref(), args.next(), args.next()) {
+        (None, ..) => BIG_MIB,
+        (Some("--size"), Some(mib), None) => mib.parse().context("--size takes a number of MiB")?,
+        _ => bail!("the demo takes --size MIB, the size of its big file, and nothing else"),
+    };
+    ensure!((1..=1 << 20).contains(&mib), "--size {mib}: give from 1 to 1048576 MiB");
+    Ok(mib << 20)
+}
+
 /// Structured data: smooth waves with noise in the low bits, and long runs here and there.
-fn make_field(path: &Path) -> Result<String> {
+fn make_field(path: &Path, bytes: u64) -> Result<String> {
     let mut file = fs::File::create(path)?;
     let mut sum = Sha256::new();
     let mut noise = 0x9e37_79b9_7f4a_7c15u64;
     let mut piece = vec![0u8; PIECE];
-    for n in 0..BIG / PIECE as u64 {
+    for n in 0..bytes / PIECE as u64 {
         for (i, cell) in piece.chunks_exact_mut(8).enumerate() {
             noise ^= noise << 13;
             noise ^= noise >> 7;
