@@ -6,9 +6,8 @@ use clio_core::units::{Fid, TargetIndex};
 use clio_targets::conformance::{Client, pattern, pretend_reboot};
 use clio_targets::{DamageKind, DirOptions, DirTarget};
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 const FID: Fid = Fid { seq: 0x300, oid: 5, ver: 1 };
@@ -103,70 +102,6 @@ fn newer_damaged_and_foreign_headers() {
     refused(tmp.path(), &options(), Errno::EBADMSG, "not a store header");
     fs::write(&header, good).unwrap();
     open(tmp.path());
-}
-
-/// From here on, this thread heeds what files' modes say, though root has the right not to.
-fn heed_modes() {
-    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-    let mut mine = capabilities(None).unwrap();
-    mine.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
-    set_capabilities(None, mine).unwrap();
-}
-
-/// Runs the test `name` anew in name spaces of its own, made by `unshare` with `args`. `true` in that run, which has to do the
-/// work. Where name spaces aren't allowed, the test is left out; in CI, where they have to be, that is a failure.
-fn in_name_spaces_of_its_own(name: &str, args: &[&str]) -> bool {
-    const INSIDE: &str = "TEST_IN_NAME_SPACES";
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    if !Command::new("unshare").args(args).arg("true").output().is_ok_and(|o| o.status.success()) {
-        assert!(std::env::var_os("CI").is_none(), "no right to make name spaces, which this test needs");
-        eprintln!("left out: no right to make name spaces");
-        return false;
-    }
-    let mut anew = Command::new("unshare");
-    anew.args(args).arg(std::env::current_exe().unwrap()).args(["--exact", name, "--nocapture"]).env(INSIDE, "1");
-    let out = anew.output().unwrap();
-    let said = [out.stdout, out.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    assert!(out.status.success() && said.contains("1 passed"), "{said}");
-    false
-}
-
-#[test]
-fn folders_without_permission() {
-    let tmp = tempfile::tempdir().unwrap();
-    fs::set_permissions(tmp.path(), fs::Permissions::from_mode(0o555)).unwrap();
-    heed_modes();
-    fs::write(tmp.path().join("probe"), "").unwrap_err();
-    refused(tmp.path(), &options(), Errno::EACCES, "permission");
-    fs::set_permissions(tmp.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let proc = Path::new("/proc/clio-target");
-    assert!(DirTarget::open(proc, &options()).is_err());
-}
-
-#[test]
-fn disks_that_are_read_only() {
-    if !in_name_spaces_of_its_own("disks_that_are_read_only", &["--user", "--map-root-user", "--mount"]) {
-        return;
-    }
-    let tmp = tempfile::tempdir().unwrap();
-    let mount = |args: &[&str]| {
-        let out = Command::new("mount").args(args).arg(tmp.path()).output().unwrap();
-        assert!(out.status.success(), "{out:?}");
-    };
-    mount(&["-t", "tmpfs", "-o", "size=8m", "tmpfs"]);
-    let (made, new) = (tmp.path().join("made"), tmp.path().join("new"));
-    open(&made).1.write(FID, 0, b"kept").unwrap();
-    mount(&["-o", "remount,ro"]);
-    for path in [&made, &new] {
-        refused(path, &options(), Errno::EROFS, "remount it");
-    }
-    mount(&["-o", "remount,rw"]);
-    assert_eq!(open(&made).1.read(FID, 0, 4).unwrap().0, b"kept");
-    assert!(!new.exists());
-    // Or the temporary folder can't be removed.
-    Command::new("umount").arg("-l").arg(tmp.path()).status().unwrap();
 }
 
 #[test]
