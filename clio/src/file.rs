@@ -193,17 +193,17 @@ impl File {
     /// # Errors
     /// What a target says; an error of an earlier write that nobody has been told through this file.
     pub fn sync_all(&self) -> Result<()> {
-        let data = self.inner.vvp.fsync(false);
+        let data = self.inner.vvp.fsync();
         data.and(self.inner.open.client.inner().store().sync_names())
     }
 
-    /// Makes all that was written durable, and what is needed to read it back. Blocks.
+    /// Makes all that was written durable, and what is needed to read it back: here that is all that
+    /// [`File::sync_all`] does, too. Targets sync times with the data, and name and layout share a journal. Blocks.
     ///
     /// # Errors
     /// As [`File::sync_all`].
     pub fn sync_data(&self) -> Result<()> {
-        let data = self.inner.vvp.fsync(true);
-        data.and(self.inner.open.client.inner().store().sync_names())
+        self.sync_all()
     }
 
     /// Hands all dirty data to the targets, without asking for durability. Blocks.

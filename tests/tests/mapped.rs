@@ -33,7 +33,7 @@ fn end(clients: [StackedClient; 2], files: [VvpFile; 2]) {
 
 /// As [`end`], where nothing may have gone wrong on the way.
 fn end_of_clean(clients: [StackedClient; 2], files: [VvpFile; 2]) {
-    files.iter().for_each(|f| f.fsync(false).expect("fsync"));
+    files.iter().for_each(|f| f.fsync().expect("fsync"));
     assert_eq!(clients.each_ref().map(StackedClient::evictions), [0, 0]);
     end(clients, files);
 }
@@ -249,7 +249,7 @@ fn a_client_that_is_evicted_during_the_fault() {
 fn stores_of_a_client_that_is_evicted_are_lost_and_that_is_told_once() {
     let (one, clients, files) = mapped_by_two(&pattern(6, 0, 3 * UNIT as usize), Duration::from_millis(50));
     let [ours, theirs] = &files;
-    ours.fsync(false).expect("fsync");
+    ours.fsync().expect("fsync");
     let at = UNIT + 3 * BLOCK_SIZE;
     let page = ours.fault(at, true).expect("fault");
     assert!(page.store(0, b"ours"));
@@ -261,8 +261,8 @@ fn stores_of_a_client_that_is_evicted_are_lost_and_that_is_told_once() {
     drop(healed);
     eventually("nothing is dirty", || clients[0].dirty() == 0);
     assert!(!page.store(0, b"more") && !page.load(0, &mut [0; 4]), "the page is gone");
-    assert_eq!(ours.fsync(false).expect_err("lost").errno(), Errno::EIO);
-    ours.fsync(false).expect("told once");
+    assert_eq!(ours.fsync().expect_err("lost").errno(), Errno::EIO);
+    ours.fsync().expect("told once");
     let want = [&pattern(6, at, 4)[..], b"them"].concat();
     let mut got = [0; 8];
     load(ours, at, &mut got);

@@ -48,11 +48,8 @@ pub enum IoKind {
         /// For a write access.
         write: bool,
     },
-    /// Write dirty data of the range out and, unless `data_only`, make it durable with its attributes.
-    Fsync {
-        /// fdatasync.
-        data_only: bool,
-    },
+    /// Write dirty data of the range out and make it durable, with its size and times.
+    Fsync,
     /// Find data or a hole at or after the position.
     Seek {
         /// Look for a hole.

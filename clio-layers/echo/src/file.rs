@@ -143,7 +143,7 @@ impl EchoFile {
     /// # Errors
     /// That, or that of the sync.
     pub fn fsync(&self, env: &Env) -> Result<()> {
-        let synced = self.run(env, IoKind::Fsync { data_only: false }, 0, Vec::new(), Extent::EOF, |_| {});
+        let synced = self.run(env, IoKind::Fsync, 0, Vec::new(), Extent::EOF, |_| {});
         self.object.errors().report(&self.errors).map_or(synced.map(|_| ()), Err)
     }
 
@@ -177,7 +177,7 @@ impl EchoFile {
             LockDemand::Never => None,
             _ => Some(request(env, &self.object, &need)?),
         };
-        self.run(env, IoKind::Fsync { data_only: true }, extent.start, Vec::new(), extent.len(), |_| {})?;
+        self.run(env, IoKind::Fsync, extent.start, Vec::new(), extent.len(), |_| {})?;
         let kind = if rw == Rw::Read { IoKind::Read } else { IoKind::Write { append: false } };
         let mut io = Io::with(env, &self.object, kind, range.start, range.len(), |c| {
             (c.demand, c.direct) = (self.demand, true);

@@ -207,7 +207,7 @@ impl IoSlice for EchoIo {
             IoKind::Write { append: false } | IoKind::Punch => (range, LockMode::Pw),
             IoKind::Truncate { size } => (Extent::new(size, Extent::EOF).align_to_blocks(), LockMode::Pw),
             IoKind::Seek { .. } => (Extent::new(cx.io.pos, Extent::EOF).align_to_blocks(), LockMode::Pr),
-            IoKind::Fault { .. } | IoKind::Fsync { .. } | IoKind::Advise { .. } | IoKind::Misc => return Ok(()),
+            IoKind::Fault { .. } | IoKind::Fsync | IoKind::Advise { .. } | IoKind::Misc => return Ok(()),
         };
         if cx.io.demand != LockDemand::Never && !extent.is_empty() {
             let demand = cx.io.demand;

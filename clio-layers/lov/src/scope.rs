@@ -49,7 +49,7 @@ pub(crate) fn prepare(lov: &LovObject, env: &Env, io: &mut IoCommon) -> Result<b
             refresh(lov, env)?;
             lov.instantiate(env, FileLayout::last_byte(size))?;
         }
-        IoKind::Punch | IoKind::Fsync { .. } | IoKind::Seek { .. } => refresh(lov, env)?,
+        IoKind::Punch | IoKind::Fsync | IoKind::Seek { .. } => refresh(lov, env)?,
         IoKind::Advise { will_need: false } | IoKind::Misc => {}
     }
     Ok(false)
@@ -132,9 +132,7 @@ pub(crate) fn shares(layout: &FileLayout, io: &IoCommon) -> Result<Shares> {
         layout.sub_extents(extent).map(|s| Share { at: s.at, kind: io.kind, extent: s.object }).collect()
     };
     Ok(match io.kind {
-        IoKind::Read | IoKind::Write { append: false } | IoKind::Fault { .. } | IoKind::Fsync { .. } => {
-            of(io.iteration)
-        }
+        IoKind::Read | IoKind::Write { append: false } | IoKind::Fault { .. } | IoKind::Fsync => of(io.iteration),
         // An end of EOF would be a truncation.
         IoKind::Punch => of(io.iteration.intersect(Extent::new(0, MAX_FILE_SIZE))),
         IoKind::Truncate { size } => {

@@ -196,7 +196,7 @@ impl LovIo {
         let extent = part.filter(|p| p.overlaps(pages)).unwrap_or(pages);
         let kind = match io.kind {
             // What is transferred on the way are mere pages.
-            IoKind::Truncate { .. } | IoKind::Punch | IoKind::Fsync { .. } | IoKind::Seek { .. } => IoKind::Misc,
+            IoKind::Truncate { .. } | IoKind::Punch | IoKind::Fsync | IoKind::Seek { .. } => IoKind::Misc,
             kind => kind,
         };
         let moves_data = matches!(io.kind, IoKind::Read | IoKind::Write { .. } | IoKind::Fault { .. });

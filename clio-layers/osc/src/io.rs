@@ -113,7 +113,7 @@ impl IoSlice for OscIo {
                 self.device.clear_for_punch(cx.env, self.key, extent, cx.io.object.attrs().kms());
                 self.ask_punch(&cx.io.object, extent);
             }
-            IoKind::Fsync { .. } => {
+            IoKind::Fsync => {
                 self.device.lock_state().make_urgent(self.key, cx.io.iteration);
                 self.device.pump(cx.env);
             }
@@ -130,7 +130,7 @@ impl IoSlice for OscIo {
         match cx.io.kind {
             IoKind::Truncate { size } => self.end_truncate(cx.io, size),
             IoKind::Punch => self.end_punch(cx.io),
-            IoKind::Fsync { .. } => self.end_fsync(cx.env, cx.io),
+            IoKind::Fsync => self.end_fsync(cx.env, cx.io),
             IoKind::Seek { .. } => self.end_seek(cx.io),
             IoKind::Read | IoKind::Write { .. } | IoKind::Fault { .. } | IoKind::Advise { .. } | IoKind::Misc => {}
         }

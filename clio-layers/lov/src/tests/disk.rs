@@ -283,7 +283,7 @@ impl IoSlice for DiskIo {
                 let len = object.len();
                 object[len.min(start as usize)..len.min(end as usize)].fill(0);
             }
-            IoKind::Fsync { .. } => self.0.synced.lock().push((fid, cx.io.iteration)),
+            IoKind::Fsync => self.0.synced.lock().push((fid, cx.io.iteration)),
             IoKind::Seek { hole } => cx.io.found = Some(self.seek(fid, cx.io.pos, hole)?),
             _ => {}
         }

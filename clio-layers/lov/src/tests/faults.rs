@@ -20,7 +20,7 @@ fn a_failing_step_leaves_nothing_behind() {
         (IoKind::Read, true),
         (IoKind::Truncate { size: UNIT + 1 }, false),
         (IoKind::Punch, false),
-        (IoKind::Fsync { data_only: false }, false),
+        (IoKind::Fsync, false),
         (IoKind::Seek { hole: true }, false),
     ];
     let mut failed = 0;

@@ -103,9 +103,9 @@ fn punch_fsync_and_seek_fan_out() {
     assert_eq!(world.read(0, 6 * UNIT).expect("read"), model);
     assert_eq!(world.size(), 6 * UNIT);
 
-    world.do_plain(IoKind::Fsync { data_only: true }, UNIT, UNIT).expect("fsync");
+    world.do_plain(IoKind::Fsync, UNIT, UNIT).expect("fsync");
     assert_eq!(world.disk.synced.lock().drain(..).collect::<Vec<_>>(), [(FID.sub_object(0, 1), Extent::new(0, UNIT))]);
-    world.do_plain(IoKind::Fsync { data_only: true }, 0, u64::MAX).expect("fsync");
+    world.do_plain(IoKind::Fsync, 0, u64::MAX).expect("fsync");
     assert_eq!(world.disk.synced.lock().len(), 3);
 
     let seek = |hole, pos| world.do_plain(IoKind::Seek { hole }, pos, 0).expect("seek");

@@ -214,13 +214,14 @@ impl VvpFile {
         self.run(&env, IoKind::Punch, offset, extent.len(), None).map(drop)
     }
 
-    /// Writes dirty data out and makes it durable; without its times if `data_only`.
+    /// Writes dirty data out and makes it durable, with its size and times. There is no lesser form for fdatasync: a
+    /// target syncs times with the data, and to leave them out would save nothing.
     ///
     /// # Errors
     /// What a target says; or the error of an earlier asynchronous write, which is reported once.
-    pub fn fsync(&self, data_only: bool) -> Result<()> {
+    pub fn fsync(&self) -> Result<()> {
         let env = Env::get(EnvTags::IO);
-        let synced = self.sync_range(&env, Extent::WHOLE, data_only);
+        let synced = self.sync_range(&env, Extent::WHOLE);
         // Reported even if the synchronisation failed too: it would be forgotten otherwise.
         self.report_error().and(synced)
     }
@@ -366,11 +367,11 @@ impl VvpFile {
         if !self.flags.dsync || written.is_empty() {
             return Ok(());
         }
-        let synced = self.sync_range(env, written, true);
+        let synced = self.sync_range(env, written);
         self.report_error().and(synced)
     }
 
-    fn sync_range(&self, env: &Env, extent: Extent, data_only: bool) -> Result<()> {
-        self.run(env, IoKind::Fsync { data_only }, extent.start, extent.len(), None).map(|_: Outcome| ())
+    fn sync_range(&self, env: &Env, extent: Extent) -> Result<()> {
+        self.run(env, IoKind::Fsync, extent.start, extent.len(), None).map(|_: Outcome| ())
     }
 }

@@ -85,6 +85,6 @@ pub fn flush_object(env: &Env, object: &Arc<Object>) -> Result<()> {
 /// # Errors
 /// What a target says.
 pub fn sync_object(env: &Env, object: &Arc<Object>) -> Result<()> {
-    let mut io = Io::new(env, object, IoKind::Fsync { data_only: false }, 0, u64::MAX)?;
+    let mut io = Io::new(env, object, IoKind::Fsync, 0, u64::MAX)?;
     clio_io_loop::run(env, &mut io).map(drop)
 }

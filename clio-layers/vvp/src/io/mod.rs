@@ -152,7 +152,7 @@ fn lock_need(io: &IoCommon) -> Option<(LockMode, Extent, EnqueueFlags)> {
         IoKind::Write { .. } | IoKind::Punch | IoKind::Fault { write: true } => Some((LockMode::Pw, it, flags)),
         IoKind::Seek { .. } => Some((LockMode::Pr, Extent::new(it.start, Extent::EOF), flags)),
         IoKind::Advise { will_need: true } => Some((LockMode::Pr, it, EnqueueFlags { try_lock: true, ..flags })),
-        IoKind::Advise { .. } | IoKind::Fsync { .. } | IoKind::Misc => None,
+        IoKind::Advise { .. } | IoKind::Fsync | IoKind::Misc => None,
     }
 }
 
@@ -193,7 +193,7 @@ impl IoSlice for VvpIo {
             IoKind::Advise { will_need: true } => self.will_need(cx),
             IoKind::Advise { will_need: false } => self.drop_range(cx),
             IoKind::Seek { .. } => self.seek(cx),
-            IoKind::Fsync { .. } | IoKind::Misc => {
+            IoKind::Fsync | IoKind::Misc => {
                 cx.io.finished = true;
                 Ok(())
             }

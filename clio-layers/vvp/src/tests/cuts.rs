@@ -11,7 +11,7 @@ fn failing(dirty: bool) -> (Stack, VvpFile) {
     let f = s.file();
     f.write_at(&[5; 20_000], 0).expect("write");
     if !dirty {
-        f.fsync(true).expect("fsync");
+        f.fsync().expect("fsync");
     }
     s.store.fail_punch.store(true, Relaxed);
     (s, f)
@@ -22,8 +22,8 @@ fn assert_told_once(s: &Stack, f: &VvpFile, cut: impl FnOnce(&VvpFile) -> Result
     let other = s.file();
     assert_eq!(cut(f).expect_err("it fails").errno(), Errno::EIO);
     for file in [f, &other] {
-        assert_eq!(file.fsync(false).expect_err("data was lost").errno(), Errno::EIO);
-        file.fsync(false).expect("told once");
+        assert_eq!(file.fsync().expect_err("data was lost").errno(), Errno::EIO);
+        file.fsync().expect("told once");
     }
 }
 
@@ -48,7 +48,7 @@ fn a_cut_that_fails_and_loses_nothing_is_told_to_its_caller_alone() {
         let (s, f) = failing(false);
         let cut = if punch { f.punch(0, 8192) } else { f.truncate(100) };
         assert_eq!(cut.expect_err("it fails").errno(), Errno::EIO);
-        f.fsync(false).expect("nothing was lost");
+        f.fsync().expect("nothing was lost");
         assert_eq!(read(&f, 0, 30_000), [5; 20_000]);
         assert_eq!(s.store.content(), [5; 20_000]);
     }
@@ -63,7 +63,7 @@ fn a_punch_that_fails_before_it_begins_leaves_dirty_data_to_be_written() {
     s.store.capacity.store(4096, Relaxed);
     assert_eq!(f.punch(8192, 5000).expect_err("full").errno(), Errno::ENOSPC);
     s.store.capacity.store(u64::MAX, Relaxed);
-    assert_eq!(f.fsync(false).expect_err("the edge was lost").errno(), Errno::ENOSPC);
-    f.fsync(false).expect("told once");
+    assert_eq!(f.fsync().expect_err("the edge was lost").errno(), Errno::ENOSPC);
+    f.fsync().expect("told once");
     assert_eq!(s.store.content()[8192..12_288], [5; 4096], "the whole block within is there");
 }

@@ -39,7 +39,7 @@ fn the_last_page_is_zeros_from_the_end_on() {
     let page = f.fault(4096, true).expect("fault");
     assert!(page.store(900, &[1; 10]), "what goes beyond the end is dropped");
     assert!(page.store(2000, &[1; 10]));
-    f.fsync(false).expect("fsync");
+    f.fsync().expect("fsync");
     let content = s.store.content();
     assert_eq!((content.len(), &content[4096 + 896..]), (5000, &[7, 7, 7, 7, 1, 1, 1, 1][..]));
 }
@@ -59,7 +59,7 @@ fn a_hole_reads_as_zeros() {
     let page = f.fault(50_000, true).expect("fault");
     assert!(!page.is_hole() && page.store(848, &[3; 100]));
     assert_eq!(read(&f, 50_000, 200), [[3; 100], [0; 100]].concat());
-    f.fsync(false).expect("fsync");
+    f.fsync().expect("fsync");
     assert_eq!(s.store.content()[50_000..50_100], [3; 100]);
 }
 
@@ -118,7 +118,7 @@ fn a_fault_within_a_write_of_the_same_file() {
         let all = read(&f, 0, 300_000);
         assert!(all[..50_000].iter().chain(&all[110_000..]).all(|b| *b == 7));
         assert!(all[50_000..110_000].iter().all(|b| *b == 8));
-        f.fsync(false).expect("fsync");
+        f.fsync().expect("fsync");
         assert_eq!(s.store.content(), all);
     }
 }

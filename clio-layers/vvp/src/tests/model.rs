@@ -145,7 +145,7 @@ fn apply(stack: &Stack, model: &mut Vec<u8>, n: usize, op: &Op) -> Result<(), Te
             model[start..end].fill(0);
         }
         Op::Fsync => {
-            file.fsync(false).expect("fsync");
+            file.fsync().expect("fsync");
             prop_assert!(stack.store.content() == *model, "fsynced");
         }
         Op::WriteBack => stack.store.write_back(&stack.object),

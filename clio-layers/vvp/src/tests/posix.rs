@@ -29,7 +29,7 @@ fn cached_reads_and_writes_make_no_transfer() {
     }
     assert_eq!(before, (0, 0, 1));
     assert_eq!(s.store.reads.load(Relaxed) + s.store.writes.load(Relaxed), 0);
-    f.fsync(false).expect("fsync");
+    f.fsync().expect("fsync");
     assert_eq!(s.store.content().len(), 65536);
 }
 
@@ -97,7 +97,7 @@ fn a_truncate_that_fails_leaves_the_size() {
     let s = stack();
     let f = s.file();
     f.write_at(&[5; 5000], 0).expect("write");
-    f.fsync(true).expect("fsync");
+    f.fsync().expect("fsync");
     s.store.fail_punch.store(true, Relaxed);
     assert_eq!(errno(f.truncate(10)), Errno::EIO);
     assert_eq!(read(&f, 0, 9000), [5; 5000]);
@@ -161,7 +161,7 @@ fn a_full_store_ends_a_write_after_what_fitted() {
     let f = s.file();
     assert_eq!(f.write_at(&[1; 64 << 10], 0).expect("fits"), 64 << 10);
     assert_eq!(errno(f.write_at(&[1; 4096], 64 << 10)), Errno::ENOSPC);
-    f.fsync(false).expect("the caller was told: nothing is latched");
+    f.fsync().expect("the caller was told: nothing is latched");
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn errors_of_write_behind_are_reported_once_for_each_file() {
     s.store.capacity.store(100, Relaxed);
     s.store.write_back(&s.object);
     let late = s.file();
-    assert_eq!(errno(a.fsync(false)), Errno::ENOSPC);
-    a.fsync(false).expect("told before");
+    assert_eq!(errno(a.fsync()), Errno::ENOSPC);
+    a.fsync().expect("told before");
     assert_eq!(errno(b.close()), Errno::ENOSPC);
     b.close().expect("told before");
     late.close().expect("opened after");
@@ -190,7 +190,7 @@ fn while_an_error_is_pending_writes_go_out_at_once() {
     s.store.capacity.store(u64::MAX, Relaxed);
     f.write_at(&[2; 4096], 0).expect("written");
     assert_eq!(s.store.content(), [2; 4096]);
-    assert_eq!(errno(f.fsync(false)), Errno::ENOSPC);
+    assert_eq!(errno(f.fsync()), Errno::ENOSPC);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn more_scattered_writes_than_a_block_keeps_track_of() {
     for n in 0..200u64 {
         f.write_at(&[n as u8 + 1], n * 20).expect("write");
     }
-    f.fsync(false).expect("fsync");
+    f.fsync().expect("fsync");
     let stored = s.store.content();
     assert!((0..200).all(|n| stored[n * 20] == n as u8 + 1 && stored[n * 20 + 1] == 0));
 }

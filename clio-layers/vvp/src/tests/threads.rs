@@ -100,7 +100,7 @@ fn truncate_against_writers_and_readers() {
     file.truncate(1000).expect("truncate");
     file.truncate(100_000).expect("truncate");
     assert!(read(&file, 1000, 100_000).iter().all(|b| *b == 0), "nothing comes back");
-    file.fsync(false).expect("fsync");
+    file.fsync().expect("fsync");
     assert_eq!(stack.store.content().len(), 100_000);
 }
 

@@ -51,7 +51,7 @@ impl IoSlice for StoreIo {
                 self.0.intrude(&object, it);
                 self.punch(it)
             }
-            IoKind::Fsync { .. } => {
+            IoKind::Fsync => {
                 let mut io = MiscIo::new(cx.env, &object)?;
                 write_out_range(&mut io, &object, it)?;
                 self.0.syncs.fetch_add(1, Ordering::Relaxed);
