@@ -10,7 +10,7 @@ use clio_tests::faults::eventually;
 use clio_tests::stacked::{OneFile, StackedClient};
 use clio_tests::{narrow, pattern};
 use clio_vvp::{FileFlags, VvpFile};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -270,6 +270,61 @@ fn stores_of_a_client_that_is_evicted_are_lost_and_that_is_told_once() {
     store(ours, at, b"anew");
     assert_eq!(content(theirs)[at as usize..][..8], *b"anewthem");
     end(clients, files);
+}
+
+/// A counter in a mapped page, counted up by one client and looked at by both, while the caches of both are dropped: what
+/// was seen, or has been stored, stays seen.
+#[test]
+fn a_counter_in_a_mapped_page_never_goes_backwards_while_caches_are_dropped() {
+    const STORES: u64 = 300;
+    const LOOKS: u64 = 50;
+    let (_, clients, files) = mapped_by_two(&vec![0; 3 * UNIT as usize], Duration::ZERO);
+    let at = UNIT + 3 * BLOCK_SIZE + 64;
+    let value = |file: &VvpFile| {
+        let mut bytes = [0; 8];
+        load(file, at, &mut bytes);
+        u64::from_le_bytes(bytes)
+    };
+    // The last store that has returned: no load that begins later may give an older value.
+    let (stored, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let looked = [const { AtomicU64::new(0) }; 2];
+    thread::scope(|s| {
+        s.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                clients.iter().for_each(StackedClient::drop_caches);
+            }
+        });
+        let looks = [0, 1].map(|who: usize| {
+            let (file, looked) = (&files[who], &looked[who]);
+            let (stored, done, value) = (&stored, &done, &value);
+            s.spawn(move || {
+                let mut last = 0;
+                while !done.load(Ordering::SeqCst) {
+                    let floor = stored.load(Ordering::SeqCst);
+                    let seen = value(file);
+                    assert!(seen >= floor && seen >= last, "{who} sees {seen} after {last} and the store of {floor}");
+                    last = seen;
+                    looked.fetch_add(1, Ordering::SeqCst);
+                }
+                assert_eq!(value(file), stored.load(Ordering::SeqCst));
+            })
+        });
+        let (file, stored, seen) = (&files[0], &stored, &looked);
+        let counts = s.spawn(move || {
+            let mut n = 0;
+            // Until both have looked often enough, too, or have failed.
+            let enough = |l: &AtomicU64| l.load(Ordering::SeqCst) >= LOOKS;
+            while n < STORES || (!seen.iter().all(enough) && !looks.iter().any(|l| l.is_finished())) {
+                n += 1;
+                store(file, at, &n.to_le_bytes());
+                stored.store(n, Ordering::SeqCst);
+            }
+        });
+        let counted = counts.join();
+        done.store(true, Ordering::SeqCst);
+        counted.expect("no panic");
+    });
+    end_of_clean(clients, files);
 }
 
 /// Two clients store into bytes of their own of the same pages, and a third takes the pages away all the time.

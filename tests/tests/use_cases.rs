@@ -1,6 +1,6 @@
 //! The use cases of the CLIO notes, one test each: sections 5.6 and 9.
 
-use clio::{Client, LockDemand, OpenOptions};
+use clio::{Client, Layout, LockDemand, OpenOptions};
 use clio_tests::{clients, content, narrow, pattern, read_write};
 
 /// 9.1: a file's object is made with its stripes, and both live in one table; they go together.
@@ -20,24 +20,35 @@ fn inode_creation_makes_the_file_and_its_stripes() {
 /// 9.2 i: a first read takes a lock on every stripe it meets, reads ahead, and later reads find what it read.
 #[test]
 fn first_read_reads_ahead() {
-    let [writer, reader] = clients(1);
+    const STEP: usize = 64 << 10;
+    let [writer, reader] = clients(3);
     let data = pattern(2, 0, 8 << 20);
-    let file = writer.create("/f").expect("create");
+    let layout = Layout::raid0().stripe_count(3).stripe_size(1 << 20);
+    let file = writer.open_with("/f", read_write().layout(layout)).expect("open");
     file.write_all_at(&data, 0).expect("write");
     file.flush_data().expect("flush");
     let file = reader.open_file("/f").expect("open");
-    let mut buf = vec![0; 64 << 10];
-    for n in 0..32 {
-        file.read_exact_at(&mut buf, n * (64 << 10)).expect("read");
-        assert_eq!(buf, data[n as usize * (64 << 10)..][..64 << 10]);
+    let locks = || reader.stats().targets.iter().map(|t| (t.locks_enqueued, t.locks_cached)).collect::<Vec<_>>();
+    assert_eq!(locks(), [(0, 0); 3]);
+    // Into the third stripe.
+    let mut first = vec![0; (2 << 20) + STEP];
+    file.read_exact_at(&mut first, 0).expect("read");
+    assert!(first == data[..first.len()]);
+    assert_eq!(locks(), [(1, 1); 3], "a lock on each stripe");
+    let mut buf = [0; STEP];
+    for at in (first.len()..6 << 20).step_by(STEP) {
+        file.read_exact_at(&mut buf, at as u64).expect("read");
+        assert!(buf == data[at..][..STEP], "at {at}");
     }
+    assert_eq!(locks(), [(1, 1); 3], "which serves all reads");
     let stats = reader.stats();
     let ahead = &stats.cache;
     assert!(ahead.readahead_issued_bytes > 2 << 20, "{stats}");
     assert!(ahead.readahead_hit_bytes + ahead.readahead_wasted_bytes <= ahead.readahead_issued_bytes, "{stats}");
-    let rpcs: u64 = stats.targets[0].read_rpc_pages.iter().map(|(_, n)| n).sum();
+    let rpcs: u64 = stats.targets.iter().flat_map(|t| &t.read_rpc_pages).map(|(_, n)| n).sum();
     assert!(rpcs < 32, "fewer transfers than reads: {stats}");
-    assert!(stats.targets[0].read_bytes <= 8 << 20, "never beyond the end of file: {stats}");
+    let read: u64 = stats.targets.iter().map(|t| t.read_bytes).sum();
+    assert!(read <= 8 << 20, "never beyond the end of file: {stats}");
 }
 
 /// 9.2 ii: a first write takes a lock, stages its pages, and goes out later in few transfers.
