@@ -7,8 +7,6 @@ use std::ops::Range;
 pub const BLOCK_SIZE: u64 = 4096;
 /// Largest (and default) folio size in bytes.
 pub const MAX_FOLIO_SIZE: u64 = 1 << 20;
-/// Most blocks a folio can have.
-pub const MAX_FOLIO_BLOCKS: usize = (MAX_FOLIO_SIZE / BLOCK_SIZE) as usize;
 /// The largest file size and offset in bytes: what `off_t` can express.
 pub const MAX_FILE_SIZE: u64 = i64::MAX as u64;
 

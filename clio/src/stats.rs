@@ -35,6 +35,8 @@ pub struct Cache {
     pub missed_blocks: u64,
     /// Folios evicted to make room.
     pub evictions: u64,
+    /// Dirty folios written out to make room.
+    pub pressure_writes: u64,
     /// Bytes asked for ahead of readers.
     pub readahead_issued_bytes: u64,
     /// Of these, bytes that readers came to.
@@ -150,6 +152,7 @@ fn cache(c: &CacheStats) -> Cache {
         hits: c.hits,
         missed_blocks: c.missed_blocks,
         evictions: c.evictions,
+        pressure_writes: c.pressure_writes,
         readahead_issued_bytes: c.ahead_issued_bytes,
         readahead_hit_bytes: c.ahead_hit_bytes,
         readahead_wasted_bytes: c.ahead_wasted_bytes,
@@ -189,13 +192,14 @@ impl fmt::Display for Stats {
         let c = &self.cache;
         writeln!(
             f,
-            "  cache: {:.0} of {:.0} MiB in {} folios, {} hits, {} blocks missed, {} evictions",
+            "  cache: {:.0} of {:.0} MiB in {} folios, {} hits, {} blocks missed, {} evictions, {} written out for room",
             mib(c.used_bytes),
             mib(c.limit_bytes),
             c.folios,
             c.hits,
             c.missed_blocks,
-            c.evictions
+            c.evictions,
+            c.pressure_writes
         )?;
         writeln!(
             f,
@@ -244,4 +248,25 @@ fn histogram(f: &mut fmt::Formatter<'_>, what: &str, buckets: &[(u64, u64)]) -> 
     }
     write!(f, "\n    {what}:")?;
     buckets.iter().try_for_each(|(from, n)| write!(f, " {from}+:{n}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dirty_folios_that_make_room_are_counted() {
+        let builder = Client::builder().store("mem:").set("cache_mb", 4).set("writeback_age_ms", 3_600_000);
+        let client = builder.connect().expect("client");
+        let file = client.create("/f").expect("create");
+        // A block of each MiB, so that no transfer's worth comes together and goes out for that.
+        let write = |n: u64| file.write_all_at(&[1; 4096], n << 20).expect("write");
+        (0..256).for_each(write);
+        assert_eq!(client.stats().cache.pressure_writes, 0, "there is room: {}", client.stats());
+        (256..2048).for_each(write);
+        let stats = client.stats();
+        let cache = &stats.cache;
+        assert!(cache.pressure_writes > 0, "{stats}");
+        assert!(stats.to_string().contains(&format!("{} written out for room", cache.pressure_writes)), "{stats}");
+    }
 }

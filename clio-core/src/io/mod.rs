@@ -7,7 +7,7 @@
 mod slice;
 mod state;
 
-pub use slice::{IoCx, IoSlice, ReadAhead};
+pub use slice::{IoCx, IoSlice};
 pub use state::{IllegalIoTransition, IoState};
 
 use crate::env::Env;
@@ -330,11 +330,11 @@ impl Io {
         self.whole(env).direct(rw, bulk, sync)
     }
 
-    /// Asks how far from `offset` locks and stripes reach (see [`IoSlice::read_ahead`]).
+    /// Asks how far around `offset` locks reach (see [`IoSlice::read_ahead`]).
     ///
     /// # Errors
     /// What a layer says.
-    pub fn read_ahead(&mut self, env: &Env, offset: u64) -> Result<ReadAhead> {
+    pub fn read_ahead(&mut self, env: &Env, offset: u64) -> Result<Extent> {
         self.whole(env).read_ahead(offset)
     }
 

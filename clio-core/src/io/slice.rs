@@ -19,15 +19,6 @@ pub struct IoCx<'a> {
     pub(super) below: &'a mut [Box<dyn IoSlice>],
 }
 
-/// How far a read may go beyond what was asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReadAhead {
-    /// Bytes that locks held now cover, around the offset asked about; empty if none does.
-    pub covered: Extent,
-    /// Size in bytes that transfers should have to be efficient.
-    pub transfer_size: u64,
-}
-
 impl IoCx<'_> {
     /// See [`IoSlice::submit`]: passes the queues down until a layer takes them.
     ///
@@ -66,9 +57,9 @@ impl IoCx<'_> {
     ///
     /// # Errors
     /// What the layer says.
-    pub fn read_ahead(&mut self, offset: u64) -> Result<ReadAhead> {
+    pub fn read_ahead(&mut self, offset: u64) -> Result<Extent> {
         match self.below.split_first_mut() {
-            None => Ok(ReadAhead { covered: Extent::new(offset, offset), transfer_size: 1 << 20 }),
+            None => Ok(Extent::new(offset, offset)),
             Some((next, below)) => next.read_ahead(&mut IoCx { io: self.io, env: self.env, below }, offset),
         }
     }
@@ -165,11 +156,12 @@ pub trait IoSlice: Send {
         cx.direct(rw, bulk, sync)
     }
 
-    /// How far the lock and the stripe that hold `offset` (bytes in this IO's object) reach.
+    /// How far a read may go beyond what was asked: the bytes that locks held now cover, around `offset` (bytes in this
+    /// IO's object); empty if none does.
     ///
     /// # Errors
     /// What a lower layer says.
-    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
+    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<Extent> {
         cx.read_ahead(offset)
     }
 }

@@ -33,14 +33,6 @@ impl ExtentLock {
         self.request_end(env, |guard| guard.delete_pending = true)
     }
 
-    /// Marks the lock to be cancelled at the last release, which starts no work and doesn't block on more than the
-    /// lock's mutex. Returns whether nothing holds it now, so that [`ExtentLock::cancel`] would do something.
-    pub fn mark_for_cancel(self: &Arc<Self>) -> bool {
-        let mut guard = self.guard();
-        guard.cancel_pending = true;
-        guard.all_holds() == 0 && guard.state != LockState::Freeing
-    }
-
     /// Waits until the lock has no user. New users may come meanwhile and after. Blocks; the caller is no user.
     pub fn wait_idle(self: &Arc<Self>) {
         let mut guard = self.guard();

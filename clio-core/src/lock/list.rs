@@ -88,15 +88,6 @@ impl LockList {
         usable.map(|l| l.descr.extent).max_by_key(|e| e.end)
     }
 
-    /// Calls `visit` for every granted lock that has a byte in `extent`, also for those about to be cancelled. The
-    /// list's mutex is held: `visit` takes no mutex but inner ones, and none of a lock.
-    pub fn for_each_granted(&self, extent: Extent, mut visit: impl FnMut(&Arc<ExtentLock>, &LockDescr)) {
-        let locks = self.locks.lock();
-        for l in locks.overlapping(extent).filter(|l| l.lock.is_granted()) {
-            visit(&l.lock, &l.descr);
-        }
-    }
-
     /// All locks, in any state, that have a byte in `extent`.
     pub fn overlapping(&self, extent: Extent) -> Vec<Arc<ExtentLock>> {
         self.locks.lock().overlapping(extent).map(|l| l.lock.clone()).collect()

@@ -172,13 +172,14 @@ impl Drop for LockUser {
     }
 }
 
+#[cfg(test)]
 impl ExtentLock {
-    /// For a slice of a top-lock, under its mutex: adds a user to this sub-lock. `None` if its mutex is busy: the slice
+    /// For a slice of a top-lock of the tests, under its mutex: adds a user to this sub-lock. `None` if its mutex is busy: the slice
     /// returns [`Step::Repeat`].
     ///
     /// # Errors
     /// `ESTALE` if the lock takes no more users: the slice finds another with [`find_user_try`](super::find_user_try).
-    pub fn user_try(self: &Arc<Self>, cx: &mut LockCx<'_>) -> Result<Option<LockUser>> {
+    pub(super) fn user_try(self: &Arc<Self>, cx: &mut LockCx<'_>) -> Result<Option<LockUser>> {
         let Some(mut guard) = self.try_guard() else {
             cx.later.busy(self);
             return Ok(None);

@@ -76,11 +76,6 @@ impl Object {
         &self.attrs
     }
 
-    /// The attribute lock that this object shares with its top-object and that one's other sub-objects.
-    pub fn attr_group(&self) -> &Arc<AttrGroup> {
-        &self.group
-    }
-
     /// The cached pages.
     #[inline]
     pub fn pages(&self) -> &PageTree {

@@ -6,11 +6,12 @@ use crate::scope::{self, Share};
 use crate::striped::Striped;
 use crate::sub_io::SubIo;
 use clio_core::env::{ContextKey, Env, EnvTags};
-use clio_core::io::{IoCommon, IoCx, IoKind, IoSlice, ReadAhead};
+use clio_core::io::{IoCommon, IoCx, IoKind, IoSlice};
 use clio_core::lock::LockUser;
 use clio_core::object::Glimpse;
 use clio_core::page::{PageList, PageQueues, Rw, SyncIo};
 use clio_core::target::Bulk;
+use clio_core::units::Extent;
 use clio_core::{Errno, Error, Result};
 use std::sync::Arc;
 
@@ -110,12 +111,6 @@ impl LovIo {
     /// Sub-IOs of the current iteration.
     fn active(&mut self) -> impl DoubleEndedIterator<Item = &mut SubIo> {
         self.subs.iter_mut().filter(|s| s.is_active())
-    }
-
-    /// The sub-IO on a stripe, if there is one in the current iteration.
-    pub(crate) fn sub_at(&mut self, at: StripeRef) -> Option<&mut SubIo> {
-        let place = self.subs.binary_search_by_key(&at, |s| s.at).ok()?;
-        Some(&mut self.subs[place]).filter(|s| s.is_active())
     }
 
     /// What the stripes found together.
@@ -242,7 +237,7 @@ impl IoSlice for LovIo {
         self.direct_bulk(cx, rw, bulk, sync)
     }
 
-    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
-        self.covered(cx, offset)
+    fn read_ahead(&mut self, _: &mut IoCx<'_>, offset: u64) -> Result<Extent> {
+        Ok(self.covered(offset))
     }
 }

@@ -3,15 +3,11 @@
 use crate::io::LovIo;
 use crate::layout::{FileLayout, Location, Placed};
 use crate::parts::in_file;
-use clio_core::Result;
-use clio_core::io::{IoCx, ReadAhead};
 use clio_core::lock::LockUser;
 use clio_core::object::Object;
 use clio_core::target::LockMode;
 use clio_core::units::Extent;
 
-/// Size in bytes that transfers should have where no lower layer says.
-const TRANSFER_SIZE: u64 = 1 << 20;
 /// Most rows (stripe units) that one answer covers.
 const MAX_ROWS: usize = 128;
 
@@ -19,15 +15,11 @@ impl LovIo {
     /// See [`clio_core::io::IoSlice::read_ahead`]. What is covered goes on over stripe units as long as locks of their
     /// stripes cover them whole. These locks are kept until the iteration ends, so that the pages found on the strength
     /// of the answer are swept by whoever cancels them.
-    pub(crate) fn covered(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
-        let none = Extent::new(offset, offset);
-        let mut answer = ReadAhead { covered: none, transfer_size: TRANSFER_SIZE };
+    pub(crate) fn covered(&mut self, offset: u64) -> Extent {
+        let mut all = Extent::new(offset, offset);
         let striped = self.striped().clone();
         let layout = striped.layout();
-        let Location::Stripe(place) = layout.locate(offset) else { return Ok(answer) };
-        if let Some(sub) = self.sub_at(place.at) {
-            answer.transfer_size = sub.with(cx.env, |io, env| io.read_ahead(env, place.object_offset))?.transfer_size;
-        }
+        let Location::Stripe(place) = layout.locate(offset) else { return all };
         let (mut at, mut place) = (offset, place);
         // Rows in succession, whose stripes are locked to the end: as many as there are stripes cover all that follows.
         let mut open_rows = 0;
@@ -43,13 +35,13 @@ impl LovIo {
                 covered.end = component.extent().end;
                 open_rows = 0;
             }
-            answer.covered = answer.covered.hull(covered);
+            all = all.hull(covered);
             match layout.locate(covered.end) {
                 Location::Stripe(next) if covered.end >= place.run_end => (at, place) = (covered.end, next),
                 _ => break,
             }
         }
-        Ok(answer)
+        all
     }
 
     /// What one lock covers around file offset `at` of the row there, in bytes of the file; and whether it reaches to the

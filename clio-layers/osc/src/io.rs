@@ -8,7 +8,7 @@ use crate::state::ObjectKey;
 use clio_core::attr::AttrMask;
 use clio_core::env::Env;
 use clio_core::error::{Errno, Result};
-use clio_core::io::{IoCommon, IoCx, IoId, IoKind, IoSlice, ReadAhead};
+use clio_core::io::{IoCommon, IoCx, IoId, IoKind, IoSlice};
 use clio_core::object::Object;
 use clio_core::page::{PageList, PageQueues, Rw, SyncIo};
 use clio_core::target::{Bulk, Op, Reply};
@@ -149,9 +149,8 @@ impl IoSlice for OscIo {
         Ok(())
     }
 
-    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
-        let transfer_size = self.device.config.read().max_rpc_bytes;
-        Ok(ReadAhead { covered: self.device.covered(cx.io, offset), transfer_size })
+    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<Extent> {
+        Ok(self.device.covered(cx.io, offset))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clio_core::attr::AttrMask;
 use clio_core::env::Env;
-use clio_core::io::{Io, IoCx, IoId, IoKind, IoSlice, ReadAhead};
+use clio_core::io::{Io, IoCx, IoId, IoKind, IoSlice};
 use clio_core::lock::{ExtentLock, LockCx, LockDescr, LockSlice, Step, Unused};
 use clio_core::object::{Device, Glimpse, Object, ObjectBuilder, ObjectSlice};
 use clio_core::page::{PageBuilder, PageList, PageQueues, PageSlice, Rw, SyncIo};
@@ -357,7 +357,7 @@ impl IoSlice for DiskIo {
         Ok(())
     }
 
-    fn read_ahead(&mut self, _: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
-        Ok(ReadAhead { covered: Extent::new(offset, offset), transfer_size: 4 << 20 })
+    fn read_ahead(&mut self, _: &mut IoCx<'_>, offset: u64) -> Result<Extent> {
+        Ok(Extent::new(offset, offset))
     }
 }

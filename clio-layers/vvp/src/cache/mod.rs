@@ -30,9 +30,6 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// The limit to start from where nothing else is known, in bytes.
-    pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
-
     /// An empty cache over the folios of `slab`, for up to `limit_bytes` of page memory.
     pub fn new(slab: Arc<FolioSlab>, limit_bytes: u64) -> Arc<Self> {
         Arc::new(Self {

@@ -136,7 +136,7 @@ impl VvpIo {
         if cx.io.lockset.held(cx.io.object.fid()).any(|d| reaches(d.extent)) {
             return Ok(true);
         }
-        cx.read_ahead(start).map(|ra| reaches(ra.covered))
+        cx.read_ahead(start).map(reaches)
     }
 }
 

@@ -137,7 +137,7 @@ impl VvpIo {
     /// The part of `extent`, from its start, that locks held now cover: they are kept until the iteration ends.
     fn covered(cx: &mut IoCx<'_>, extent: Extent) -> Extent {
         match cx.read_ahead(extent.start) {
-            Ok(answer) if answer.covered.contains(extent.start) => extent.intersect(answer.covered),
+            Ok(covered) if covered.contains(extent.start) => extent.intersect(covered),
             _ => Extent::new(extent.start, extent.start),
         }
     }

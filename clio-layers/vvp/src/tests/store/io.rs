@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::transfer::{MiscIo, write_out_range};
-use clio_core::io::{IoCx, IoKind, IoSlice, ReadAhead};
+use clio_core::io::{IoCx, IoKind, IoSlice};
 use clio_core::page::{PageList, PageQueues, Rw, SyncIo};
 use clio_core::sync::atomic::Ordering;
 use clio_core::target::Bulk;
@@ -109,9 +109,8 @@ impl IoSlice for StoreIo {
         Ok(())
     }
 
-    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<ReadAhead> {
+    fn read_ahead(&mut self, cx: &mut IoCx<'_>, offset: u64) -> Result<Extent> {
         let mut held = cx.io.lockset.held(cx.io.object.fid()).map(|d| d.extent);
-        let covered = held.find(|e| e.contains(offset)).unwrap_or(Extent::new(offset, offset));
-        Ok(ReadAhead { covered, transfer_size: 1 << 20 })
+        Ok(held.find(|e| e.contains(offset)).unwrap_or(Extent::new(offset, offset)))
     }
 }
