@@ -25,6 +25,7 @@ mod client;
 pub mod config;
 mod file;
 mod layout_source;
+mod lazy;
 mod metadata;
 pub mod node;
 mod options;

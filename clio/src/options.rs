@@ -15,6 +15,7 @@ pub struct OpenOptions {
     pub(crate) create_new: bool,
     pub(crate) direct: bool,
     pub(crate) dsync: bool,
+    pub(crate) lazyio: bool,
     pub(crate) mode: u32,
     pub(crate) lock_demand: LockDemand,
     pub(crate) layout: Option<Layout>,
@@ -48,6 +49,7 @@ impl OpenOptions {
             create_new: false,
             direct: false,
             dsync: false,
+            lazyio: false,
             mode: 0o666,
             lock_demand: LockDemand::Maybe,
             layout: None,
@@ -71,6 +73,8 @@ impl OpenOptions {
         direct
         /// A write returns when its data is durable (O_DSYNC).
         dsync
+        /// The program sees to coherence itself: see [`File::set_lazyio`](crate::File::set_lazyio).
+        lazyio
     }
 
     /// Permission bits of a file that is made; the default is 0o666. There is no umask in Clio.

@@ -31,6 +31,7 @@ fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Re
                 options = match *word {
                     "direct" => options.direct(true),
                     "append" => options.append(true),
+                    "lazy" => options.lazyio(true),
                     "dsync" => options.dsync(true),
                     "wide" => options.layout(clio::Layout::raid0().stripe_count(2).stripe_size(64 << 10)),
                     other => panic!("{other}"),
@@ -60,6 +61,8 @@ fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Re
         }
         "size" => file(files, 1)?.metadata().map(|m| m.len().to_string()).map_err(name),
         "truncate" => ok(file(files, 1)?.set_len(number(2))),
+        "propagate" => ok(file(files, 1)?.lazyio_propagate(number(2), number(3))),
+        "synchronize" => ok(file(files, 1)?.lazyio_synchronize(number(2), number(3))),
         "punch" => ok(file(files, 1)?.punch_hole(number(2), number(3))),
         "sync" => ok(file(files, 1)?.sync_all()),
         "syncall" => ok(client.sync()),

@@ -4,5 +4,6 @@ mod child;
 mod coherence;
 mod daemon_deaths;
 mod deaths;
+mod lazyio;
 mod starting;
 mod store;

@@ -277,6 +277,11 @@ impl ClientInner {
         &self.stack
     }
 
+    /// Whether all files are lazy from the start.
+    pub(crate) fn forces_lazyio(&self) -> bool {
+        self.config.get("force_lazyio") == 1
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }

@@ -26,6 +26,7 @@ pub const KEYS: &[Key] = &[
     key("resends", 10, (0, 1000), "how often a transfer or lock request is sent again after a passing error"),
     key("resend_ms", 20, (1, 60_000), "time in ms before the first resend; doubles with each, up to 2 s"),
     key("lock_lru", 100_000, (16, 10_000_000), "idle locks kept, for each target"),
+    key("force_lazyio", 0, (0, 1), "LazyIO for all files: programs see to coherence themselves"),
     key("stripe_count", 0, (0, 2000), "stripes of new files; 0: all targets"),
     key("stripe_kb", 1024, (64, 1 << 22), "stripe size of new files in KiB, a multiple of 64"),
     key("idle_exit_s", 0, (0, 1 << 30), "seconds without a client after which a daemon ends; 0: never"),

@@ -1,18 +1,22 @@
 //! Open files.
 
+mod lazy;
+mod streams;
+
 use crate::client::Client;
+use crate::lazy::Lazy;
 use crate::metadata::Metadata;
 use crate::options::OpenOptions;
 use clio_core::object::ObjectRef;
 use clio_core::sync::Mutex;
-use clio_core::sync::atomic::{AtomicU64, Ordering};
-use clio_core::units::{Fid, MAX_FILE_SIZE};
+use clio_core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::FileLayout;
 use clio_vvp::{FileFlags, VvpFile};
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
-use std::sync::Arc;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::{Arc, OnceLock};
 
 /// An open file. Cheap to clone; clones share the file position, as dup(2) does.
 ///
@@ -33,6 +37,9 @@ struct Inner {
     read: bool,
     write: bool,
     append: bool,
+    is_lazy: AtomicBool,
+    /// There from the first time on that the file is lazy.
+    lazy: OnceLock<Lazy>,
     /// With O_DSYNC: the store's layout changes at the time of the last write that made names durable.
     names_synced: Option<AtomicU64>,
 }
@@ -69,9 +76,15 @@ impl File {
             read: options.read,
             write: options.writes(),
             append: options.append,
+            is_lazy: AtomicBool::new(false),
+            lazy: OnceLock::new(),
             names_synced: options.dsync.then(|| AtomicU64::new(u64::MAX)),
         };
-        Ok(File { inner: Arc::new(inner) })
+        let file = File { inner: Arc::new(inner) };
+        if options.lazyio || file.inner.open.client.inner().forces_lazyio() {
+            file.set_lazyio(true)?;
+        }
+        Ok(file)
     }
 
     /// Identity.
@@ -86,7 +99,10 @@ impl File {
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.readable()?;
-        self.inner.vvp.read_at(buf, offset)
+        match self.lazy().and_then(|lazy| lazy.read_at(buf, offset)) {
+            Some(read) => read.map_err(|e| e.on(self.fid())),
+            None => self.inner.vvp.read_at(buf, offset),
+        }
     }
 
     /// Reads into several buffers in turn.
@@ -95,7 +111,23 @@ impl File {
     /// As [`File::read_at`].
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         self.readable()?;
-        self.inner.vvp.read_vectored_at(bufs, offset)
+        if self.lazy().is_none() {
+            return self.inner.vvp.read_vectored_at(bufs, offset);
+        }
+        let mut done = 0;
+        for buf in bufs {
+            match self.read_at(buf, offset.saturating_add(done as u64)) {
+                Ok(n) => {
+                    done += n;
+                    if n < buf.len() {
+                        break;
+                    }
+                }
+                Err(e) if done == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
     }
 
     /// Reads exactly `buf.len()` bytes.
@@ -128,9 +160,12 @@ impl File {
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize> {
         self.writable()?;
         if self.inner.append {
-            return self.durable(self.inner.vvp.append(buf)).map(|(n, _)| n);
+            return self.append_some(buf).map(|(n, _)| n);
         }
-        self.durable(self.inner.vvp.write_at(buf, offset))
+        match self.lazy().and_then(|lazy| lazy.write_at(buf, offset)) {
+            Some(written) => self.durable(written.map_err(|e| e.on(self.fid()))),
+            None => self.durable(self.inner.vvp.write_at(buf, offset)),
+        }
     }
 
     /// Writes several buffers in turn, as one write.
@@ -140,7 +175,14 @@ impl File {
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         self.writable()?;
         if self.inner.append {
-            return self.durable(self.inner.vvp.append_vectored(bufs)).map(|(n, _)| n);
+            let appended = self.durable(self.inner.vvp.append_vectored(bufs))?;
+            self.changed(appended.1..appended.1 + appended.0 as u64)?;
+            return Ok(appended.0);
+        }
+        if self.lazy().is_some() {
+            // One write, which may be propagated in the middle as any may.
+            let all: Vec<u8> = bufs.iter().flat_map(|b| b.iter().copied()).collect();
+            return self.write_at(&all, offset);
         }
         self.durable(self.inner.vvp.write_vectored_at(bufs, offset))
     }
@@ -167,7 +209,10 @@ impl File {
     /// As [`File::write_at`], also if only the first part could be appended: the message says how much of it stays.
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.writable()?;
-        self.durable(self.inner.vvp.append_all(buf))
+        self.propagate_all()?;
+        let at = self.durable(self.inner.vvp.append_all(buf))?;
+        self.changed(at..at + buf.len() as u64)?;
+        Ok(at)
     }
 
     /// Sets the size: what lies beyond is gone, what is added reads as zeros.
@@ -176,7 +221,9 @@ impl File {
     /// `EBADF`; `EINVAL` beyond 2^63-1; `EFBIG` beyond the end of the layout's last component; what a target says.
     pub fn set_len(&self, size: u64) -> Result<()> {
         self.writable()?;
-        self.inner.vvp.truncate(size)
+        self.propagate_all()?;
+        self.inner.vvp.truncate(size)?;
+        self.changed(size..u64::MAX)
     }
 
     /// Deallocates a range, which reads as zeros then; the size stays.
@@ -185,7 +232,9 @@ impl File {
     /// `EBADF`; `EINVAL` for an offset beyond 2^63-1; what a target says.
     pub fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
         self.writable()?;
-        self.inner.vvp.punch(offset, len)
+        self.propagate_all()?;
+        self.inner.vvp.punch(offset, len)?;
+        self.changed(offset..offset.saturating_add(len))
     }
 
     /// Makes all that was written durable, with the file's name and attributes. Blocks.
@@ -193,7 +242,7 @@ impl File {
     /// # Errors
     /// What a target says; an error of an earlier write that nobody has been told through this file.
     pub fn sync_all(&self) -> Result<()> {
-        let data = self.inner.vvp.fsync();
+        let data = self.propagate_all().and(self.inner.vvp.fsync());
         data.and(self.inner.open.client.inner().store().sync_names())
     }
 
@@ -211,6 +260,7 @@ impl File {
     /// # Errors
     /// As [`File::sync_all`].
     pub fn flush_data(&self) -> Result<()> {
+        self.propagate_all()?;
         self.inner.vvp.flush()
     }
 
@@ -219,6 +269,7 @@ impl File {
     /// # Errors
     /// `ENXIO` if there is none; `EINVAL` beyond 2^63-1.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
+        self.propagate_all()?;
         self.inner.vvp.seek_data(offset)
     }
 
@@ -227,6 +278,7 @@ impl File {
     /// # Errors
     /// `ENXIO` beyond the end of file; `EINVAL` beyond 2^63-1.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
+        self.propagate_all()?;
         self.inner.vvp.seek_hole(offset)
     }
 
@@ -235,6 +287,7 @@ impl File {
     /// # Errors
     /// What a target says.
     pub fn metadata(&self) -> Result<Metadata> {
+        self.propagate_all()?;
         self.inner.open.client.metadata_of(self.fid())
     }
 
@@ -253,7 +306,21 @@ impl File {
     /// # Errors
     /// The first such error.
     pub fn close(self) -> Result<()> {
-        self.inner.vvp.close()
+        let propagated = self.propagate_all();
+        if let (Err(_), Some(lazy)) = (&propagated, self.inner.lazy.get()) {
+            // This was the telling of it.
+            lazy.drop_dirty();
+        }
+        let closed = self.inner.vvp.close();
+        propagated.and(closed)
+    }
+
+    fn append_some(&self, buf: &[u8]) -> Result<(usize, u64)> {
+        self.writable()?;
+        self.propagate_all()?;
+        let (n, at) = self.durable(self.inner.vvp.append(buf))?;
+        self.changed(at..at + n as u64)?;
+        Ok((n, at))
     }
 
     /// Under O_DSYNC, the layers have made the data of a write durable; to find it again takes the file's name and layout.
@@ -289,86 +356,17 @@ impl File {
     fn bad(&self, why: &'static str) -> Error {
         Error::new(Errno::EBADF, "io", why).on(self.fid())
     }
-
-    fn seek_to(&self, to: SeekFrom) -> Result<u64> {
-        let mut position = self.inner.position.lock();
-        let base = match to {
-            SeekFrom::Start(at) => i128::from(at),
-            SeekFrom::Current(by) => i128::from(*position) + i128::from(by),
-            SeekFrom::End(by) => i128::from(self.metadata()?.len()) + i128::from(by),
-        };
-        let at = u64::try_from(base).ok().filter(|at| *at <= MAX_FILE_SIZE);
-        let bad = || {
-            let why = format!("position {base} is before the start or beyond 2^63 - 1; give one between");
-            Error::new(Errno::EINVAL, "seek", why).on(self.fid())
-        };
-        let at = at.ok_or_else(bad)?;
-        *position = at;
-        Ok(at)
-    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(Err(e)) = self.lazy.get().map(|lazy| lazy.propagate(crate::lazy::WHOLE)) {
+            tracing::error!(fid = %self.open.fid, error = %e, "what was written lazily is lost: the file was dropped without close");
+        }
         // What close has told is not told again.
         if let Err(e) = self.vvp.close() {
             tracing::error!(fid = %self.open.fid, error = %e, "a write failed, and the file was dropped without close");
         }
-    }
-}
-
-impl Read for &File {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut position = self.inner.position.lock();
-        let n = self.read_at(buf, *position)?;
-        *position += n as u64;
-        Ok(n)
-    }
-}
-
-impl Write for &File {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let mut position = self.inner.position.lock();
-        if self.inner.append {
-            let (n, at) = self.writable().and_then(|()| self.durable(self.inner.vvp.append(buf)))?;
-            *position = at + n as u64;
-            return Ok(n);
-        }
-        let n = self.write_at(buf, *position)?;
-        *position += n as u64;
-        Ok(n)
-    }
-
-    /// Does nothing: data is visible to all clients once written. See [`File::sync_data`] for durability.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Seek for &File {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        Ok(self.seek_to(to)?)
-    }
-}
-
-impl Read for File {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buf)
-    }
-}
-
-impl Write for File {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&*self).write(buf)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Seek for File {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        (&*self).seek(to)
     }
 }
 
