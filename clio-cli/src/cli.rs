@@ -59,6 +59,7 @@ enum Command {
     Setstripe(setstripe::Setstripe),
     Getstripe(getstripe::Getstripe),
     Stats(stats::Stats),
+    Top(top::Top),
     Params(params::Params),
     Check(check::Check),
     Config(config::Config),
@@ -88,6 +89,7 @@ impl Command {
             Command::Setstripe(_) => "setstripe",
             Command::Getstripe(_) => "getstripe",
             Command::Stats(_) => "stats",
+            Command::Top(_) => "top",
             Command::Params(_) => "params",
             Command::Check(_) => "check",
             Command::Config(_) => "config",
@@ -117,6 +119,7 @@ impl Command {
             Command::Setstripe(c) => c.run(app),
             Command::Getstripe(c) => c.run(app),
             Command::Stats(c) => c.run(app),
+            Command::Top(c) => c.run(app),
             Command::Params(c) => c.run(app),
             Command::Check(c) => c.run(app),
             Command::Config(c) => c.run(app),
@@ -176,6 +179,7 @@ mod tests {
         ("stat", &["/f"]),
         ("stats", &[]),
         ("status", &[]),
+        ("top", &[]),
     ];
 
     #[test]

@@ -25,3 +25,4 @@ pub(crate) mod stat;
 pub(crate) mod stats;
 pub(crate) mod status;
 mod striping;
+pub(crate) mod top;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Show whether the store can be used, and by whom it is served; exit code 1 if it can't be used
 ///
-/// The locks are those at each target of a store that this command opens itself; those of a daemon's are not shown yet.
+/// The locks are those at each target, of all clients.
 #[derive(Args, Debug)]
 pub(crate) struct Status {}
 
@@ -28,7 +28,7 @@ struct Shown<'a> {
     total_bytes: Option<u64>,
     free_bytes: Option<u64>,
     daemon: Option<Daemon>,
-    /// Each target's, where this process has the store open.
+    /// Each target's.
     locks: Option<Vec<LockCounts>>,
 }
 
@@ -97,7 +97,7 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
     };
     if let StoreUri::Node { path, .. } = &uri {
         shown.mode = "node";
-        shown.daemon = daemon(path);
+        (shown.daemon, shown.locks) = daemon(path).unzip();
     }
     if missing {
         shown.state = "missing";
@@ -114,7 +114,7 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
         Ok(client) => {
             let (total, free) = client.space();
             (shown.total_bytes, shown.free_bytes) = (Some(total), Some(free));
-            shown.locks = client.lock_counts();
+            shown.locks = client.lock_counts().or(shown.locks);
         }
         Err(Stop::Failed { error, .. }) => {
             shown.state = if error.errno() == Errno::EBUSY { "busy" } else { "unusable" };
@@ -125,9 +125,15 @@ fn look(app: &App) -> Result<Shown<'_>, Stop> {
     Ok(shown)
 }
 
-/// How the daemon is, if one runs: asking starts none.
-fn daemon(path: &Path) -> Option<Daemon> {
-    let status = clio::node::Daemon::at(path).and_then(|daemon| daemon.status()).ok()?;
-    let clio::node::Status { pid, release, uptime_seconds, clients } = status;
-    Some(Daemon { pid, release, uptime_seconds, clients: clients.saturating_sub(1) })
+/// How the daemon is, and its targets' locks, if one runs: asking starts none.
+fn daemon(path: &Path) -> Option<(Daemon, Vec<LockCounts>)> {
+    let figures = clio::node::Daemon::at(path).and_then(|daemon| daemon.figures()).ok()?;
+    let clio::node::Status { pid, release, uptime_seconds, clients } = figures.status;
+    let daemon = Daemon { pid, release, uptime_seconds, clients: clients.saturating_sub(1) };
+    let counts = |t: &clio::node::TargetFigures| LockCounts {
+        target: t.target,
+        granted: t.locks_granted,
+        waiting: t.locks_waiting,
+    };
+    Some((daemon, figures.targets.iter().map(counts).collect()))
 }

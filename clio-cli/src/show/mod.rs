@@ -1,5 +1,6 @@
 //! How things are shown to people and programs.
 
+pub(crate) mod figures;
 mod name;
 mod owner;
 mod record;

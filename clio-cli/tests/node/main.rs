@@ -4,6 +4,7 @@ mod child;
 mod coherence;
 mod daemon_deaths;
 mod deaths;
+mod figures;
 mod lazyio;
 mod starting;
 mod store;

@@ -25,6 +25,11 @@ impl Namespace {
         Ok(())
     }
 
+    /// Files and folders that are open, each counted once.
+    pub fn open_files(&self) -> usize {
+        self.state().open.len()
+    }
+
     /// Takes back one [`Namespace::open_ref`]. The last one removes an orphan: then the reply has a file's objects,
     /// which are to be destroyed now.
     ///

@@ -7,7 +7,7 @@
 use super::dial::{Place, Starter};
 use super::line::{Done, Line, unexpected};
 use super::link::{Entry, Link};
-use crate::wire::{Answer, NamesOp, NamesReply, Request, Status, WireOp, WireReply};
+use crate::wire::{Answer, Figures, NamesOp, NamesReply, Request, Status, WireOp, WireReply};
 use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::sync::Mutex;
@@ -113,6 +113,17 @@ impl Connection {
     pub fn sync(&self) -> Result<()> {
         match self.call(Request::Sync)? {
             Answer::Synced => Ok(()),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    /// What the daemon has counted. Blocks.
+    ///
+    /// # Errors
+    /// As [`Connection::status`].
+    pub fn figures(&self) -> Result<Figures> {
+        match self.call(Request::Figures)? {
+            Answer::Figures(figures) => Ok(figures),
             answer => Err(unexpected(&answer)),
         }
     }
@@ -305,7 +316,7 @@ struct Asked {
 /// a number by which the next one knows what the last one did.
 fn can_be_repeated(request: &Request) -> bool {
     let Request::Names(op) = request else {
-        return matches!(request, Request::Status | Request::Sync | Request::Once { .. });
+        return matches!(request, Request::Status | Request::Figures | Request::Sync | Request::Once { .. });
     };
     !op.is_change() && !matches!(op, NamesOp::OpenRef(_) | NamesOp::CloseRef(_))
 }

@@ -11,6 +11,7 @@
 
 mod bulk;
 mod callbacks;
+mod figures;
 mod locks;
 mod names;
 mod outbox;
@@ -24,13 +25,16 @@ mod workers;
 pub(crate) use bulk::find as find_bulk;
 
 use crate::socket::{Buffer, Listener, Socket};
-use crate::wire::{self, Answer, FromDaemon, Hello, MAGIC, MAJOR, MINOR, Salt, Status, Welcome, WireError};
+use crate::wire::{
+    self, Answer, FromDaemon, Hello, MAGIC, MAJOR, MINOR, Salt, Status, TargetFigures, Welcome, WireError,
+};
 use clio_arena::{CHUNK_BYTES, Mapping};
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::Target;
 use clio_core::units::ClientId;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{Doomed, Namespace};
+use figures::Counters;
 use recovery::{LOOK, Recovery};
 use registry::Registry;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -77,6 +81,10 @@ pub trait Served: Send + Sync + 'static {
     /// # Errors
     /// The first error; everything else is made durable all the same.
     fn sync(&self) -> Result<()>;
+    /// Each target's figures, as far as it is the store that has them. May block.
+    fn figures(&self) -> Vec<TargetFigures> {
+        Vec::new()
+    }
     /// Called every [`TICK`] or so. May block.
     fn tick(&self) {}
     /// The clients of an earlier daemon, if there was one that died, have opened anew what they had open. May block.
@@ -111,6 +119,7 @@ struct Shared {
     salt: Salt,
     workers: RankedMutex<Option<Workers>>,
     syncs: Syncs,
+    counters: Counters,
     clients_known: RankedMutex<Clients>,
 }
 
@@ -134,6 +143,7 @@ impl Server {
         watch(&epoll, &stop, STOP)?;
         let (registry, left) = Registry::open(path)?;
         let (recovery, gone) = Recovery::new(left);
+        let counters = Counters::new(served.targets().len());
         let shared = Arc::new(Shared {
             served,
             epoll,
@@ -145,6 +155,7 @@ impl Server {
             salt: Salt::new(clio_core::clock::now_ns()),
             workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new(WORKERS)?)),
             syncs: Syncs::default(),
+            counters,
             clients_known: RankedMutex::new(LockRank::Leaf, Clients { registry, recovery }),
         });
         gone.into_iter().for_each(|token| shared.forget(token));

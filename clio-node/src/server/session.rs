@@ -143,6 +143,11 @@ impl Session {
                 super::syncs::begin(&self.shared, id, self.outbox.clone());
                 Ok(listen)
             }
+            Request::Figures => {
+                let listen = self.outbox.begin()?;
+                super::figures::begin(&self.shared, id, self.outbox.clone());
+                Ok(listen)
+            }
             Request::Names(op) => {
                 let listen = self.outbox.begin()?;
                 self.begin_names(id, op, None);
@@ -191,6 +196,7 @@ impl Session {
             // The client asks the next daemon for it.
             return Ok(true);
         }
+        self.shared.counters.count(index, &op);
         // One that waits for others' locks must not keep the client from giving back its own.
         let open = match op {
             Op::Enqueue { .. } => Open::Enqueue(self.enqueues.clone()),
@@ -232,6 +238,7 @@ impl Session {
     }
 
     fn begin_names(&self, id: u64, op: NamesOp, once: Option<(ClientId, u64)>) {
+        self.shared.counters.count_names();
         let (outbox, files, served) = (self.outbox.clone(), self.files.clone(), self.shared.served.clone());
         let owner = (self.peer.uid.as_raw(), self.peer.gid.as_raw());
         let job = move || {

@@ -9,12 +9,14 @@
 
 mod convert;
 mod error;
+mod figures;
 mod handles;
 mod names;
 mod target;
 
 pub(crate) use convert::{op_from_wire, op_to_wire};
 pub use error::WireError;
+pub use figures::{Figures, TargetFigures};
 pub(crate) use handles::Salt;
 pub use names::{NamesOp, NamesReply, WireEntry, WireIfExists, WireNode, WirePath, WireRename, WireSet, WireXattr};
 pub use target::{WireAttr, WireFlags, WireLvb, WireMode, WireOp, WireReply, WireSegment};
@@ -124,6 +126,8 @@ pub enum Request {
         /// What.
         op: NamesOp,
     },
+    /// What the daemon has counted: [`Answer::Figures`].
+    Figures,
 }
 
 /// What the daemon says after its [`Welcome`].
@@ -171,6 +175,8 @@ pub enum Answer {
     Synced,
     /// All clients of an earlier daemon are there, or given up.
     Recovered,
+    /// What the daemon has counted.
+    Figures(Figures),
 }
 
 /// How a daemon is.

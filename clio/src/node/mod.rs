@@ -4,7 +4,7 @@ mod place;
 mod serve;
 mod start;
 
-pub use clio_node::wire::Status;
+pub use clio_node::wire::{Figures, Status, TargetFigures};
 pub use place::socket_of;
 pub use serve::{Service, ServiceOptions, Stop};
 pub(crate) use start::connect;
@@ -35,6 +35,14 @@ impl Daemon {
     /// `EIO` if it is gone.
     pub fn status(&self) -> Result<Status> {
         self.0.status()
+    }
+
+    /// What it has counted. Blocks.
+    ///
+    /// # Errors
+    /// As [`Daemon::status`].
+    pub fn figures(&self) -> Result<Figures> {
+        self.0.figures()
     }
 
     /// Ends it, for all its clients. Blocks until it has said that it will.

@@ -8,6 +8,7 @@ use clio_core::target::Target;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{Doomed, Namespace};
 use clio_node::server::{Served, Server};
+use clio_node::wire::TargetFigures;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -117,6 +118,21 @@ impl Served for ServedStore {
         if let Err(e) = self.store.sync_names() {
             tracing::error!(target: "clio::node", error = %e, "names could not be made durable");
         }
+    }
+
+    fn figures(&self) -> Vec<TargetFigures> {
+        let held = self.store.local().map(|local| local.held()).unwrap_or_default();
+        let spaces = self.store.target_space();
+        let figures = held.into_iter().zip(spaces.all()).map(|((locks, promised_bytes), space)| TargetFigures {
+            target: locks.target,
+            locks_granted: locks.granted,
+            locks_waiting: locks.waiting,
+            promised_bytes,
+            total_bytes: space.total,
+            free_bytes: space.free,
+            ..TargetFigures::default()
+        });
+        figures.collect()
     }
 
     fn recovered(&self) {

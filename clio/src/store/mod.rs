@@ -303,14 +303,20 @@ impl Store {
 impl Local {
     /// Each target's locks. None of targets that the caller of [`Store::over`] brought.
     pub(crate) fn lock_counts(&self) -> Vec<LockCounts> {
-        let dirs = self.dirs.iter().map(|target| lock_counts(target));
-        dirs.chain(self.mems.iter().map(|target| lock_counts(target))).collect()
+        self.held().into_iter().map(|(locks, _)| locks).collect()
+    }
+
+    /// Each target's locks, and the bytes of grant that clients hold.
+    pub(crate) fn held(&self) -> Vec<(LockCounts, u64)> {
+        let dirs = self.dirs.iter().map(|target| held(target));
+        dirs.chain(self.mems.iter().map(|target| held(target))).collect()
     }
 }
 
-fn lock_counts<S: ObjectStore>(target: &Service<S>) -> LockCounts {
+fn held<S: ObjectStore>(target: &Service<S>) -> (LockCounts, u64) {
     let counts = target.lock_counts();
-    LockCounts { target: target.index().0, granted: counts.granted as u64, waiting: counts.waiting as u64 }
+    let (granted, waiting) = (counts.granted as u64, counts.waiting as u64);
+    (LockCounts { target: target.index().0, granted, waiting }, target.grants().given)
 }
 
 impl Drop for Store {
