@@ -173,10 +173,11 @@ impl App {
     }
 }
 
-/// Whether there is nothing at `path` that could be a store: no folder, or an empty one.
+/// Whether there is nothing at `path` that could be a store: no folder, an empty one, or one that holds no more than the
+/// lock of who once began to make a store there.
 pub(crate) fn is_missing(path: &Path) -> bool {
     match std::fs::read_dir(path) {
-        Ok(mut entries) => entries.next().is_none(),
+        Ok(mut entries) => entries.all(|e| e.is_ok_and(|e| e.file_name() == "lock")),
         Err(e) => e.kind() == std::io::ErrorKind::NotFound,
     }
 }

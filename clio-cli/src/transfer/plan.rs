@@ -5,6 +5,7 @@ use crate::app::Failures;
 use crate::paths::wants_folder;
 use crate::report::Stop;
 use clio::{Errno, Error, Result};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// One file of a transfer.
@@ -24,6 +25,8 @@ pub(crate) struct Plan {
     pub(super) links: Vec<Item>,
     /// Bytes of all files.
     pub(super) bytes: u64,
+    /// Where files and links go.
+    taken: HashSet<PathBuf>,
 }
 
 impl Plan {
@@ -61,6 +64,9 @@ impl Plan {
                 let names = place.list(from)?;
                 self.dirs.push(item);
                 Ok(names)
+            }
+            Kind::File | Kind::Symlink if !self.taken.insert(item.to.clone()) => {
+                refuse(Errno::EEXIST, "an earlier source goes to the same place; copy it to another one")
             }
             Kind::File => {
                 self.bytes += info.size;

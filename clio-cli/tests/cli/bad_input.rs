@@ -62,6 +62,18 @@ fn a_folder_that_is_none_of_clios_is_left_alone() {
     bed.run(["ls"]).failed(1, &["damaged, or none of Clio's", "EBADMSG"]);
 }
 
+/// Whoever only looks makes no store, also where somebody once began to make one.
+#[test]
+fn a_store_that_was_only_begun_is_not_made_by_looking() {
+    let bed = Bed::without_store();
+    fs::create_dir(bed.store_dir()).unwrap();
+    fs::write(bed.store_dir().join("lock"), "").unwrap();
+    bed.run(["check"]).failed(1, &["ENOENT"]);
+    bed.run(["ls"]).failed(1, &["ENOENT"]);
+    assert_eq!(fs::read_dir(bed.store_dir()).unwrap().count(), 1);
+    bed.ok(["mkdir", "/d"]);
+}
+
 #[test]
 fn a_file_in_the_stores_place() {
     let bed = Bed::without_store();

@@ -124,6 +124,26 @@ fn a_file_that_is_put_again_is_replaced() {
     assert_eq!(bed.ok(["cat", "/f"]).stdout, b"short");
 }
 
+/// Two of one name, into one folder: one of them is kept whole, and the other is told of.
+#[test]
+fn sources_of_one_name_do_not_mix() {
+    let bed = Bed::new();
+    bed.ok(["mkdir", "/d"]);
+    let all = ["a", "b"].map(|dir| {
+        fs::create_dir(bed.local(dir)).unwrap();
+        let content = noise(3 << 20);
+        (bed.make(&format!("{dir}/same"), &content), content)
+    });
+    let put = ["put".as_ref(), all[0].0.as_os_str(), all[1].0.as_os_str(), "/d".as_ref()];
+    bed.run(put).failed(1, &["b/same", "an earlier source goes to the same place", "EEXIST"]);
+    assert!(bed.ok(["cat", "/d/same"]).stdout == all[0].1);
+    // Folders of one name become one.
+    let put =
+        ["put", "-r", "a", "b", "/d"].map(|a| if a.len() == 1 { bed.local(a).into_os_string() } else { a.into() });
+    bed.ok(put);
+    assert!(bed.ok(["cat", "/d/b/same"]).stdout == all[1].1);
+}
+
 #[test]
 fn standard_input_and_output() {
     let bed = Bed::new();

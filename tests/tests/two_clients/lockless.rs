@@ -56,6 +56,69 @@ fn a_contended_file_goes_lockless() {
     assert_eq!(content(&b, "/f"), want[..10_000]);
 }
 
+/// To find data or holes takes the file's size, of which KMS tells only under a lock.
+#[test]
+fn seeks_in_a_contended_file() {
+    let [a, b] = quarrelsome(1);
+    let files = [&a, &b].map(|c| c.open_with("/f", read_write()).expect("open"));
+    for n in 0..20u8 {
+        files.iter().for_each(|f| f.write_all_at(&[n; 100], 0).expect("write"));
+    }
+    assert!(lockless(&a) + lockless(&b) > 0, "some of it goes without locks");
+    files[0].write_all_at(&[1; 4096], 1 << 20).expect("write");
+    let end = (1 << 20) + 4096;
+    for file in [&files[1], &files[0]] {
+        for (at, data, hole) in [(0, 0, 4096), (50, 50, 4096), (4096, 1 << 20, 4096), (1 << 20, 1 << 20, end)] {
+            assert_eq!(file.seek_data(at).expect("data"), data, "data after {at}");
+            assert_eq!(file.seek_hole(at).expect("hole"), hole, "hole after {at}");
+        }
+        assert_eq!(file.seek_data(end).expect_err("beyond").errno(), clio::Errno::ENXIO);
+    }
+}
+
+/// What another client has cached, or has yet to write out, must go with a punch too.
+#[test]
+fn punches_of_a_contended_file() {
+    let [a, b] = quarrelsome(1);
+    let files = [&a, &b].map(|c| c.open_with("/f", read_write()).expect("open"));
+    let mut want = vec![0; 200_000];
+    for n in 0..60usize {
+        let (writer, other) = if n % 2 == 0 { (&files[0], &files[1]) } else { (&files[1], &files[0]) };
+        let at = n * 3001;
+        writer.write_all_at(&[n as u8 + 1; 3001], at as u64).expect("write");
+        want[at..at + 3001].fill(n as u8 + 1);
+        other.punch_hole(at as u64 + 100, 2000).expect("punch");
+        want[at + 100..at + 2100].fill(0);
+        for (name, client) in [("a", &a), ("b", &b)] {
+            assert!(content(client, "/f")[..] == want[..at + 3001], "{name}, after {n}");
+        }
+    }
+    assert!(lockless(&a) + lockless(&b) > 0, "some of it goes without locks");
+}
+
+/// A file that is open without locks takes them where it must.
+#[test]
+fn a_file_without_locks_cuts_and_seeks_under_them() {
+    let [a, b] = quarrelsome(1000);
+    let free = a.open_with("/f", read_write().lock_demand(clio::LockDemand::Never)).expect("open");
+    let cached = b.open_with("/f", read_write()).expect("open");
+    cached.write_all_at(&[1; 100_000], 0).expect("write");
+    assert_eq!(free.seek_hole(0).expect("hole"), 100_000, "dirty there");
+    cached.write_all_at(&[2; 100_000], 0).expect("write");
+    free.punch_hole(5000, 10_000).expect("punch");
+    let mut want = vec![2; 100_000];
+    want[5000..15_000].fill(0);
+    assert!(content(&b, "/f") == want);
+    cached.write_all_at(&[3; 10], 0).expect("write");
+    free.set_len(20_000).expect("truncate");
+    want.truncate(20_000);
+    want[..10].fill(3);
+    assert!(content(&b, "/f") == want && content(&a, "/f") == want);
+    cached.write_all_at(&[4; 10], 19_995).expect("write");
+    assert_eq!(free.append(&[5; 10]).expect("append"), 20_005);
+    assert_eq!(content(&b, "/f")[19_990..], [&[2; 5][..], &[4; 10], &[5; 10]].concat());
+}
+
 #[test]
 fn lockless_writers_and_readers_at_once() {
     const RECORD: u64 = 700;

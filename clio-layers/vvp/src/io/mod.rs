@@ -140,20 +140,30 @@ impl VvpIo {
     }
 }
 
-/// What an iteration has to lock: mode, extent, and whether refusal is better than waiting.
-fn lock_need(io: &IoCommon) -> Option<(LockMode, Extent, EnqueueFlags)> {
+/// Whether an IO of this kind can do without a lock, where the target takes its own for the time of the request: plain reads
+/// and writes. All else relies on what a lock says: of the end of file, of what others have yet to write out, of what stays in
+/// the cache.
+fn can_go_lockless(kind: &IoKind) -> bool {
+    matches!(kind, IoKind::Read | IoKind::Write { append: false } | IoKind::Advise { .. })
+}
+
+/// What an iteration has to lock, if anything.
+fn lock_need(io: &IoCommon) -> Option<LockDescr> {
     let it = io.iteration.align_to_blocks();
-    let flags = EnqueueFlags { mandatory: io.demand == LockDemand::Mandatory, ..EnqueueFlags::default() };
-    match io.kind {
-        IoKind::Read | IoKind::Fault { write: false } => Some((LockMode::Pr, it, flags)),
-        IoKind::Write { append: true } | IoKind::Truncate { .. } => {
-            Some((LockMode::Pw, Extent::WHOLE, EnqueueFlags { mandatory: true, ..flags }))
-        }
-        IoKind::Write { .. } | IoKind::Punch | IoKind::Fault { write: true } => Some((LockMode::Pw, it, flags)),
-        IoKind::Seek { .. } => Some((LockMode::Pr, Extent::new(it.start, Extent::EOF), flags)),
-        IoKind::Advise { will_need: true } => Some((LockMode::Pr, it, EnqueueFlags { try_lock: true, ..flags })),
-        IoKind::Advise { .. } | IoKind::Fsync | IoKind::Misc => None,
+    let demand = if can_go_lockless(&io.kind) { io.demand } else { LockDemand::Mandatory };
+    if demand == LockDemand::Never {
+        return None;
     }
+    let flags = EnqueueFlags { mandatory: demand == LockDemand::Mandatory, ..EnqueueFlags::default() };
+    let (mode, extent, flags) = match io.kind {
+        IoKind::Read | IoKind::Fault { write: false } => (LockMode::Pr, it, flags),
+        IoKind::Write { append: true } | IoKind::Truncate { .. } => (LockMode::Pw, Extent::WHOLE, flags),
+        IoKind::Write { .. } | IoKind::Punch | IoKind::Fault { write: true } => (LockMode::Pw, it, flags),
+        IoKind::Seek { .. } => (LockMode::Pr, Extent::new(it.start, Extent::EOF), flags),
+        IoKind::Advise { will_need: true } => (LockMode::Pr, it, EnqueueFlags { try_lock: true, ..flags }),
+        IoKind::Advise { .. } | IoKind::Fsync | IoKind::Misc => return None,
+    };
+    Some(LockDescr { extent, mode, flags, demand })
 }
 
 impl IoSlice for VvpIo {
@@ -171,12 +181,9 @@ impl IoSlice for VvpIo {
     }
 
     fn lock(&mut self, cx: &mut IoCx<'_>) -> Result<()> {
-        if cx.io.demand == LockDemand::Never {
-            return Ok(());
-        }
-        if let Some((mode, extent, flags)) = lock_need(cx.io) {
+        if let Some(need) = lock_need(cx.io) {
             let object = cx.io.object.clone();
-            cx.io.lockset.add(&object, LockDescr { extent, mode, flags, demand: cx.io.demand });
+            cx.io.lockset.add(&object, need);
         }
         Ok(())
     }
