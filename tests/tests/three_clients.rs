@@ -51,6 +51,12 @@ enum Op {
         len: usize,
     },
     Stat,
+    SeekData {
+        at: u64,
+    },
+    SeekHole {
+        at: u64,
+    },
     /// The client gives all its locks back, with what it has cached under them.
     DropCaches,
     /// The client locks so many other files that it gives back those locks of this one that it hasn't used for long.
@@ -79,6 +85,8 @@ fn ops() -> impl Strategy<Value = Op> {
         2 => (offsets(), lengths()).prop_map(|(at, len)| Op::DsyncWrite { at, len }),
         1 => lengths().prop_map(|len| Op::DsyncAppend { len }),
         2 => Just(Op::Stat),
+        1 => offsets().prop_map(|at| Op::SeekData { at }),
+        1 => offsets().prop_map(|at| Op::SeekHole { at }),
         1 => Just(Op::DropCaches),
         1 => Just(Op::CrowdLocks),
         1 => Just(Op::Reopen),
@@ -114,11 +122,17 @@ struct Setting {
     stripes: u16,
     /// So small that pages, quota and locks run out.
     tiny: bool,
+    /// Clients soon do without locks.
+    contended: bool,
 }
 
-fn builder(uri: &str, tiny: bool) -> ClientBuilder {
-    let builder = Client::builder().store(&format!("{uri}?targets=3"));
-    match tiny {
+fn builder(uri: &str, setting: Setting) -> ClientBuilder {
+    let mut builder = Client::builder().store(&format!("{uri}?targets=3"));
+    if setting.contended {
+        let keys = [("contended_locks", 0), ("lockless_conflicts", 1), ("contention_window_ms", 3_600_000)];
+        builder = keys.into_iter().fold(builder, |builder, (key, value)| builder.set(key, value));
+    }
+    match setting.tiny {
         true => builder.set("cache_mb", 4).set("max_dirty_mb", 1).set("max_pages_per_rpc", 16).set("lock_lru", 16),
         false => builder,
     }
@@ -149,8 +163,8 @@ fn write(model: &mut Vec<u8>, at: u64, data: &[u8]) {
 }
 
 fn run(uri: &str, setting: Setting, script: Vec<(usize, Op)>) -> Result<(), TestCaseError> {
-    let Setting { stripes, tiny } = setting;
-    let first = builder(uri, tiny).connect().expect("client");
+    let stripes = setting.stripes;
+    let first = builder(uri, setting).connect().expect("client");
     let clients = [first.clone(), first.second_client().expect("client"), first.second_client().expect("client")];
     let mut sides: Vec<_> = clients.into_iter().map(|c| Side::open(c, stripes)).collect();
     let mut model: Vec<u8> = Vec::new();
@@ -194,6 +208,29 @@ fn run(uri: &str, setting: Setting, script: Vec<(usize, Op)>) -> Result<(), Test
             Op::Sync { data_only: true } => side.file.sync_data().expect("sync"),
             Op::Sync { data_only: false } => side.file.sync_all().expect("sync"),
             Op::Stat => prop_assert_eq!(side.file.metadata().expect("stat").len(), model.len() as u64, "{}", what),
+            Op::SeekData { at } => {
+                let skipped = match side.file.seek_data(at) {
+                    Ok(data) => {
+                        prop_assert!(data >= at && data < model.len() as u64, "{}: {}", what, data);
+                        at as usize..data as usize
+                    }
+                    Err(e) => {
+                        prop_assert_eq!(e.errno(), clio::Errno::ENXIO, "{}", what);
+                        (at as usize).min(model.len())..model.len()
+                    }
+                };
+                prop_assert!(model[skipped].iter().all(|b| *b == 0), "{}: data was taken for a hole", what);
+            }
+            Op::SeekHole { at } => match side.file.seek_hole(at) {
+                Ok(hole) => {
+                    prop_assert!(hole >= at && hole <= model.len() as u64, "{}: {}", what, hole);
+                    prop_assert!(model.get(hole as usize).is_none_or(|b| *b == 0), "{}: no hole at {}", what, hole);
+                }
+                Err(e) => {
+                    prop_assert_eq!(e.errno(), clio::Errno::ENXIO, "{}", what);
+                    prop_assert!(at >= model.len() as u64, "{}: the end is a hole", what);
+                }
+            },
             Op::DropCaches => side.client.drop_caches().expect("drop caches"),
             Op::CrowdLocks => {
                 for other in &side.crowd {
@@ -223,11 +260,15 @@ fn run(uri: &str, setting: Setting, script: Vec<(usize, Op)>) -> Result<(), Test
 #[test]
 fn an_append_after_the_truncates_of_two_others_starts_at_the_end() {
     let script = vec![(1, Op::Truncate { size: 233_346 }), (0, Op::Truncate { size: 0 }), (1, Op::Append { len: 1 })];
-    run("mem:", Setting { stripes: 1, tiny: false }, script).expect("as a local file");
+    run("mem:", Setting { stripes: 1, tiny: false, contended: false }, script).expect("as a local file");
 }
 
 fn settings() -> impl Strategy<Value = Setting> {
-    (1u16..=3, any::<bool>()).prop_map(|(stripes, tiny)| Setting { stripes, tiny })
+    (1u16..=3, any::<bool>(), prop::bool::weighted(0.3)).prop_map(|(stripes, tiny, contended)| Setting {
+        stripes,
+        tiny,
+        contended,
+    })
 }
 
 fn scripts() -> impl Strategy<Value = Vec<(usize, Op)>> {
