@@ -166,6 +166,16 @@ fn what_cannot_be_propagated_is_told_and_stays() {
 }
 
 #[test]
+fn a_write_of_nothing_changes_nothing() {
+    let (_clients, [a, _]) = two_lazy();
+    a.write_all_at(&[1; 10], 0).expect("write");
+    assert_eq!(a.write_at(&[], 1000).expect("nothing"), 0);
+    assert_eq!(all(&a).len(), 10);
+    a.lazyio_propagate(0, 0).expect("propagate");
+    assert_eq!(a.metadata().expect("stat").len(), 10);
+}
+
+#[test]
 fn much_is_written_and_read_lazily() {
     let (_clients, [a, b]) = two_lazy();
     let data = pattern(7, 0, 70 << 20);

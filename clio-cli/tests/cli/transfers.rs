@@ -132,7 +132,7 @@ fn sources_of_one_name_do_not_mix() {
     let all = ["a", "b"].map(|dir| {
         fs::create_dir(bed.local(dir)).unwrap();
         let content = noise(3 << 20);
-        (bed.make(&format!("{dir}/same"), &content), content)
+        (bed.make(format!("{dir}/same"), &content), content)
     });
     let put = ["put".as_ref(), all[0].0.as_os_str(), all[1].0.as_os_str(), "/d".as_ref()];
     bed.run(put).failed(1, &["b/same", "an earlier source goes to the same place", "EEXIST"]);

@@ -82,8 +82,10 @@ fn names_change_once_over_the_death_of_daemons() {
         }
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(5 + round * 7 % 30));
-            if let Some(daemon) = store.daemon() {
-                signal(daemon, Signal::KILL);
+            match store.daemon() {
+                Some(daemon) if round % 2 == 0 => signal(daemon, Signal::KILL),
+                Some(_) => drop(store.clio(&["shutdown"])),
+                None => {}
             }
         }
         for process in &mut all {
@@ -105,8 +107,14 @@ fn a_file_without_a_name_outlives_its_daemon() {
     a.tell("write /f 100000 100000 2");
     a.tell("unlink /f");
     b.tell("open /other");
-    for _ in 0..3 {
-        kill_daemon(&store);
+    for round in 0..4 {
+        if round == 1 {
+            let daemon = store.daemon().expect("it runs");
+            assert!(store.clio(&["shutdown"]).status.success());
+            Store::wait_for_end(daemon);
+        } else {
+            kill_daemon(&store);
+        }
         b.tell("write /other 0 10 1");
         assert_eq!(a.ask("read /f 0 400000"), "100000x1 100000x2 100000x1");
     }
@@ -134,6 +142,36 @@ fn a_client_that_is_stopped_loses_its_locks_to_the_others() {
     assert_eq!(first, "EIO", "what it wrote is lost");
     a.tell("sync /f");
     assert_eq!(a.ask("read /f 0 200000"), "50000x3 50000x1");
+}
+
+/// What is in the way of the next daemon for a moment costs nothing.
+#[test]
+fn what_a_daemon_needs_is_missing_for_a_moment() {
+    let store = Store::new();
+    let mut a = store.process();
+    a.tell("open /f");
+    let away = store.program().with_extension("away");
+    for (round, missing) in [store.program(), store.runtime_folder()].iter().enumerate() {
+        a.tell(&format!("write /f 0 100000 {}", round + 1));
+        let daemon = store.daemon().expect("it runs");
+        if missing.is_dir() {
+            std::fs::remove_dir_all(missing).expect("remove");
+        } else {
+            std::fs::rename(missing, &away).expect("rename");
+        }
+        signal(daemon, Signal::KILL);
+        a.begin("sync /f");
+        std::thread::sleep(Duration::from_millis(300));
+        if away.exists() {
+            std::fs::rename(&away, store.program()).expect("rename");
+        }
+        // Without the folder, the client isn't known to the next daemon: it has lost its locks.
+        let synced = if missing.ends_with("run") { "EIO" } else { "ok" };
+        assert_eq!(a.answer(), synced, "{}", missing.display());
+        a.tell("sync /f");
+        a.tell("write /f 0 10 9");
+        a.tell("sync /f");
+    }
 }
 
 /// A client is stopped just when it is about to start the next daemon: another one does.

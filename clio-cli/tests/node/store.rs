@@ -19,6 +19,7 @@ impl Store {
     pub fn new() -> Store {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("tempdir");
         std::fs::create_dir(folder.path().join("store")).expect("mkdir");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_cliod"), folder.path().join("cliod")).expect("symlink");
         Store { folder }
     }
 
@@ -30,11 +31,21 @@ impl Store {
         format!("node:{}?targets=2", self.path().display())
     }
 
+    /// The daemon's program, as clients start it.
+    pub fn program(&self) -> std::path::PathBuf {
+        self.folder.path().join("cliod")
+    }
+
+    /// Where daemons listen.
+    pub fn runtime_folder(&self) -> std::path::PathBuf {
+        self.folder.path().join("run")
+    }
+
     fn prepare(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
-            .env("CLIO_RUNTIME_DIR", self.folder.path().join("run"))
-            .env("CLIO_CLIOD", env!("CARGO_BIN_EXE_cliod"))
+            .env("CLIO_RUNTIME_DIR", self.runtime_folder())
+            .env("CLIO_CLIOD", self.program())
             // So that no daemon outlives a test that fails.
             .env("CLIO_IDLE_EXIT_S", "20")
             .env_remove("CLIO_STORE");
@@ -65,7 +76,7 @@ impl Store {
 
     /// What a process holds that is about to start the daemon.
     pub fn start_lock(&self) -> std::fs::File {
-        let entries = std::fs::read_dir(self.folder.path().join("run")).expect("runtime folder");
+        let entries = std::fs::read_dir(self.runtime_folder()).expect("runtime folder");
         let mut paths = entries.map(|e| e.expect("entry").path());
         let path = paths.find(|p| p.extension().is_some_and(|e| e == "start")).expect("a daemon was started");
         let file = std::fs::File::create(path).expect("open");

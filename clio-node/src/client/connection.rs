@@ -7,6 +7,7 @@
 use super::dial::{Place, Starter};
 use super::line::{Done, Line, unexpected};
 use super::link::{Entry, Link};
+use super::xids::Xids;
 use crate::wire::{Answer, Figures, NamesOp, NamesReply, Request, Status, WireOp, WireReply};
 use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
@@ -17,7 +18,6 @@ use clio_core::{Errno, Error, Result};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Daemons that a request is made of, one after another, where each dies of it, or at that moment.
@@ -30,8 +30,8 @@ pub struct Connection {
     pub(super) targets: u16,
     /// By this, daemons know the client again.
     pub(super) token: u64,
-    /// The last number of an operation that must not happen twice.
-    last_xid: AtomicU64,
+    /// Numbers of operations that must not happen twice.
+    xids: Xids,
     pub(super) state: RankedMutex<State>,
     /// Held while a line is set up: one after another.
     pub(super) changing: Mutex<()>,
@@ -47,6 +47,8 @@ pub(super) struct State {
     last_link: u64,
     /// Files that are open, and how often.
     pub(super) files: HashMap<Fid, u32>,
+    /// What the last line stood for is yet to be taken up, or given up.
+    pub(super) is_at_stake: bool,
 }
 
 impl Connection {
@@ -68,14 +70,14 @@ impl Connection {
 
     fn to(place: Place, arena_bytes: u64) -> Result<Arc<Connection>> {
         let token = new_token()?;
-        let greeted = place.dial(token, arena_bytes, None)?;
+        let greeted = place.dial(token, arena_bytes, None, false)?;
         let arena = Arc::new(Arena::attach(greeted.arena)?);
         let connection = Arc::new_cyclic(|this| Connection {
             place,
             arena,
             targets: greeted.targets,
             token,
-            last_xid: AtomicU64::new(0),
+            xids: Xids::default(),
             state: RankedMutex::new(LockRank::Leaf, State::default()),
             changing: Mutex::new(()),
             this: this.clone(),
@@ -156,8 +158,10 @@ impl Connection {
     /// # Errors
     /// As there.
     pub(crate) fn call_once(&self, op: NamesOp) -> Result<Answer> {
-        let xid = self.last_xid.fetch_add(1, Ordering::Relaxed) + 1;
-        self.call(Request::Once { xid, op })
+        let xid = self.xids.take();
+        let answer = self.call(Request::Once { xid, op });
+        self.xids.give_back(xid);
+        answer
     }
 
     /// Has a target do something for registration `client`; `done` is called exactly once. Blocks only where another
@@ -292,6 +296,7 @@ impl State {
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(line) = &self.state.lock().line {
+            line.say_bye();
             line.hang_up();
         }
     }

@@ -23,7 +23,7 @@ pub trait Starter: Send + Sync {
     /// `anyway`. Blocks.
     ///
     /// # Errors
-    /// `EAGAIN` if another process is starting one; `EBUSY` if another process has the store open, a daemon that is about to
+    /// `EAGAIN` if another process is starting one, or the one that was started has ended without a word; `EBUSY` if another process has the store open, a daemon that is about to
     /// end perhaps. Others: why it can't be started.
     fn start(&self, anyway: bool) -> Result<()>;
 }
@@ -53,30 +53,46 @@ pub(crate) struct Greeted {
 }
 
 impl Place {
-    /// Connects as client `token`, and wishes for an arena of `arena_bytes`, or brings the one that the client has. Where nobody listens, a
-    /// daemon is started. Blocks.
+    /// Connects as client `token`, and wishes for an arena of `arena_bytes`, or brings the one that the client has. Where nobody
+    /// listens, a daemon is started. One that is `patient`, as it has something to lose, keeps trying for a while, whatever
+    /// is in the way. Blocks.
     ///
     /// # Errors
     /// `ENOENT`, `ENODEV` if nobody listens and nobody can start a daemon; `EACCES`; `EPROTO` if it is another version's;
     /// `ENOMEM`; what the starter says.
-    pub(crate) fn dial(&self, token: u64, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
-        let (deadline, patient_until) = (Instant::now() + PATIENCE, Instant::now() + START);
+    pub(crate) fn dial(
+        &self,
+        token: u64,
+        arena_bytes: u64,
+        arena: Option<BorrowedFd<'_>>,
+        patient: bool,
+    ) -> Result<Greeted> {
+        let (deadline, start_anyway) = (Instant::now() + PATIENCE, Instant::now() + START);
         let mut step = STEP;
         loop {
             let greeted = Socket::connect(&self.socket).and_then(|socket| greet(socket, token, arena_bytes, arena));
-            let (absent, starter) = match (greeted, &self.starter) {
-                (Err(e), Some(starter)) if is_absent(&e) => (e, starter),
-                (done, _) => return done.map_err(|e| e.at(self.socket.display().to_string())),
+            let absent = match greeted {
+                Err(e) if is_absent(&e) => e,
+                done => return done.map_err(|e| e.at(self.socket.display().to_string())),
             };
-            match starter.start(Instant::now() >= patient_until) {
-                Ok(()) if Instant::now() >= deadline => return Err(absent),
-                Ok(()) => {}
-                Err(e) if e.errno() == Errno::EAGAIN && Instant::now() < deadline => std::thread::sleep(STEP),
-                Err(e) if e.errno() == Errno::EBUSY && Instant::now() < deadline => {
-                    std::thread::sleep(step);
-                    step = (step * 2).min(LONG_STEP);
-                }
-                Err(e) => return Err(e),
+            let started = self.starter.as_ref().map(|starter| starter.start(Instant::now() >= start_anyway));
+            let why = match started {
+                None => absent.at(self.socket.display().to_string()),
+                Some(Ok(())) if Instant::now() < deadline => continue,
+                Some(Ok(())) => absent,
+                Some(Err(e)) => e,
+            };
+            let may_pass = patient || matches!(why.errno(), Errno::EAGAIN | Errno::EBUSY) && self.starter.is_some();
+            if !may_pass || Instant::now() >= deadline {
+                // EAGAIN is for whoever can try again; this has been tried.
+                let is_tired = why.errno() == Errno::EAGAIN;
+                return Err(if is_tired { Error::new(Errno::EIO, "start", why.detail().to_string()) } else { why });
+            }
+            if why.errno() == Errno::EAGAIN {
+                std::thread::sleep(STEP);
+            } else {
+                std::thread::sleep(step);
+                step = (step * 2).min(LONG_STEP);
             }
         }
     }

@@ -139,6 +139,11 @@ impl Line {
         self.state.lock().closed.is_some()
     }
 
+    /// Tells the daemon that this client doesn't come back. Where there is no room for that, it looks for itself.
+    pub(crate) fn say_bye(&self) {
+        let _ = wire::encode(&FromClient::Bye).and_then(|packet| self.socket.send(&packet, None, false));
+    }
+
     /// Ends the line. Whoever waits for an answer is told.
     pub(crate) fn hang_up(&self) {
         self.socket.shut_down();

@@ -8,6 +8,7 @@ mod link;
 mod names;
 mod recovery;
 mod target;
+mod xids;
 
 pub use connection::Connection;
 pub use dial::Starter;

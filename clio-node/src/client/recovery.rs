@@ -44,6 +44,7 @@ impl Connection {
     pub(super) fn adopt(&self, line: &Arc<Line>) -> Result<()> {
         self.state.lock().line = Some(line.clone());
         if !line.has_ended() {
+            self.state.lock().is_at_stake = false;
             return Ok(());
         }
         // Its end may have been told before it was the present one.
@@ -54,6 +55,8 @@ impl Connection {
     /// `line` has ended: takes up with the next daemon what it stood for. Blocks. What can't be taken up is lost, and
     /// whoever relied on it is told.
     pub(crate) fn lost(&self, line: &Arc<Line>) {
+        let links = self.links();
+        let has_locks = links.iter().any(|link| link.has_locks());
         {
             let mut state = self.state.lock();
             // One that ends while it is set up is met by whoever does that.
@@ -61,13 +64,14 @@ impl Connection {
                 return;
             }
             state.line = None;
+            state.is_at_stake = has_locks;
         }
-        let links = self.links();
-        if line.ends_in_order() && !links.iter().any(|link| link.has_locks()) {
+        if line.ends_in_order() && !has_locks {
             return;
         }
         if let Err(e) = self.line() {
             tracing::warn!(target: "clio::node", error = %e, "what the daemon stood for is lost");
+            self.state.lock().is_at_stake = false;
             links.iter().for_each(|link| link.lose());
         }
     }
@@ -93,7 +97,8 @@ impl Connection {
     }
 
     fn try_reconnect(&self) -> Result<Arc<Line>> {
-        let greeted = self.place.dial(self.token, 0, self.arena.fd())?;
+        let at_stake = self.state.lock().is_at_stake;
+        let greeted = self.place.dial(self.token, 0, self.arena.fd(), at_stake)?;
         if greeted.targets != self.targets {
             let why = format!("the store has {} targets now, and had {}", greeted.targets, self.targets);
             return Err(Error::new(Errno::ESTALE, "connect", why));

@@ -99,6 +99,8 @@ pub struct Server {
     sessions: HashMap<u64, Arc<Session>>,
     /// Sessions of new clients, not listened to while old ones are waited for.
     held_up: Vec<u64>,
+    /// When it was last looked which clients can still come back.
+    looked: Option<Instant>,
     /// Time without clients after which the service ends.
     idle_exit: Option<Duration>,
 }
@@ -159,11 +161,8 @@ impl Server {
             clients_known: RankedMutex::new(LockRank::Leaf, Clients { registry, recovery }),
         });
         gone.into_iter().for_each(|token| shared.forget(token));
-        if !shared.is_recovering() {
-            shared.recovered();
-        }
         let (next_session, sessions) = (FIRST_SESSION, HashMap::new());
-        Ok(Server { shared, listener, next_session, sessions, held_up: Vec::new(), idle_exit: None })
+        Ok(Server { shared, listener, next_session, sessions, held_up: Vec::new(), looked: None, idle_exit: None })
     }
 
     /// Has the service end by itself once it has had no client for this long.
@@ -192,13 +191,13 @@ impl Server {
             } else if self.idle_exit.is_some_and(|after| busy.elapsed() >= after) {
                 break;
             }
+            self.recover()?;
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.tick();
             }
             let timeout = if self.shared.is_recovering() { LOOK } else { self.idle_exit.unwrap_or(TICK).min(TICK) };
             self.turn(timeout, &mut buffer)?;
-            self.recover()?;
         }
         self.drain(&mut buffer)?;
         let ids: Vec<u64> = self.sessions.keys().copied().collect();
@@ -244,20 +243,26 @@ impl Server {
 
     /// Looks whether the clients of an earlier daemon are still waited for; once they aren't, listens to the others.
     fn recover(&mut self) -> Result<()> {
-        if !self.shared.is_recovering() {
+        let is_recovering = self.shared.is_recovering();
+        let since = if is_recovering { LOOK } else { TICK };
+        if self.looked.is_some_and(|looked| looked.elapsed() < since) && !is_recovering {
             return Ok(());
         }
+        self.looked = Some(Instant::now());
         let look = self.shared.clients_known.lock().recovery.look();
         look.gone.into_iter().for_each(|token| self.shared.forget(token));
         if let Some(done) = look.over {
             tracing::info!(target: "clio::node", "the clients of the daemon before are here");
-            self.shared.recovered();
             done.into_iter().for_each(|(outbox, id)| outbox.reply(id, Ok(Answer::Recovered)));
             for id in std::mem::take(&mut self.held_up) {
                 if let Some(session) = self.sessions.get(&id) {
                     watch(&self.shared.epoll, &session.socket, id)?;
                 }
             }
+        }
+        if look.reclaim {
+            let served = self.shared.served.clone();
+            self.shared.work(move || served.recovered());
         }
         Ok(())
     }
@@ -358,25 +363,27 @@ impl Shared {
     }
 
     /// A session of client `token` has ended.
-    fn gone(&self, token: u64) {
-        let is_last = {
-            let mut clients = self.clients_known.lock();
-            clients.recovery.left(token);
-            clients.registry.remove(token)
-        };
-        if is_last {
-            self.forget(token);
+    fn gone(&self, token: u64, how: Leaving) {
+        let mut clients = self.clients_known.lock();
+        clients.recovery.left(token);
+        let Some(known) = clients.registry.remove(token) else { return };
+        match how {
+            Leaving::WithLocks => {}
+            Leaving::Cut if known.is_alive() => {
+                let known = known.idle();
+                clients.registry.note(&known);
+                clients.recovery.may_come_back(known);
+            }
+            Leaving::Cut | Leaving::ForGood => {
+                drop(clients);
+                self.forget(token);
+            }
         }
     }
 
     /// Whether clients of an earlier daemon are waited for.
     fn is_recovering(&self) -> bool {
         self.clients_known.lock().recovery.is_on()
-    }
-
-    fn recovered(self: &Arc<Self>) {
-        let served = self.served.clone();
-        self.work(move || served.recovered());
     }
 
     /// Client `token` has gone for good.
@@ -441,11 +448,22 @@ fn greet(shared: &Shared, socket: &Socket, peer: &UCred, hello: &[u8], arena: Op
         Ok(true) => Ok(greeted),
         sent => {
             // The session doesn't know yet whose it is.
-            shared.gone(token);
+            shared.gone(token, Leaving::Cut);
             sent?;
             Err(Error::new(Errno::EPROTO, "connect", "the client leaves no room for an answer"))
         }
     }
+}
+
+/// How a session ends for its client.
+#[derive(Clone, Copy)]
+enum Leaving {
+    /// It has said so.
+    ForGood,
+    /// It may come back, and holds no locks.
+    Cut,
+    /// The daemon ends, and the client has locks yet, which it takes along to the next one.
+    WithLocks,
 }
 
 /// A client that has been greeted.

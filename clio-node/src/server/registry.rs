@@ -1,8 +1,8 @@
 //! Which clients a daemon has, on disk, so that the next one knows whom to wait for if this one dies.
 //!
 //! A file for each client, named by its token, with its process in it: number and time of start, by which a later process
-//! of the same number is told from it. A client that goes, or is left without locks by a daemon that ends in order, has no
-//! file.
+//! of the same number is told from it. A client that is left without locks, by a daemon that ends in order or cuts the
+//! connection, is *idle*: it is not waited for, but what it may come back for is kept for as long as its process lives.
 
 use clio_core::{Error, Result};
 use std::collections::HashMap;
@@ -14,19 +14,26 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Registry {
     folder: PathBuf,
-    /// Sessions of each client: one may come back before its former session has ended.
-    sessions: HashMap<u64, u32>,
+    /// The sessions of each client, one or more: it may come back before its former session has ended.
+    sessions: HashMap<u64, (Known, u32)>,
 }
 
-/// A client of an earlier daemon.
+/// A client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) token: u64,
     pid: u32,
     started: u64,
+    /// It holds no locks.
+    pub(super) is_idle: bool,
 }
 
 impl Known {
+    /// The same client, without locks.
+    pub(super) fn idle(self) -> Known {
+        Known { is_idle: true, ..self }
+    }
+
     /// Whether its process is still there.
     pub(super) fn is_alive(&self) -> bool {
         start_of(self.pid) == Some(self.started)
@@ -58,26 +65,31 @@ impl Registry {
 
     /// A client comes. Where it can't be noted, it is not waited for when this daemon dies: it loses its locks then.
     pub(super) fn add(&mut self, token: u64, pid: u32) {
-        *self.sessions.entry(token).or_insert(0) += 1;
-        let noted = start_of(pid).map(|started| fs::write(self.file(token), format!("{pid} {started}")));
-        if let Some(Err(e)) = noted {
+        let known = Known { token, pid, started: start_of(pid).unwrap_or(0), is_idle: false };
+        self.sessions.entry(token).or_insert((known, 0)).1 += 1;
+        self.note(&known);
+    }
+
+    /// A session of a client has ended. The client, if it was its last one.
+    pub(super) fn remove(&mut self, token: u64) -> Option<Known> {
+        let (known, count) = self.sessions.get_mut(&token)?;
+        let known = *known;
+        *count -= 1;
+        (*count == 0).then(|| self.sessions.remove(&token)).map(|_| known)
+    }
+
+    /// What is known of a client.
+    pub(super) fn note(&self, known: &Known) {
+        let Known { token, pid, started, is_idle } = known;
+        let text = format!("{pid} {started}{}", if *is_idle { " idle" } else { "" });
+        // In one step: a daemon that is killed in between must not leave half of it.
+        let new = self.folder.join("new");
+        if let Err(e) = fs::write(&new, text).and_then(|()| fs::rename(&new, self.file(*token))) {
             tracing::warn!(target: "clio::node", pid, error = %e, "a client can't be noted");
         }
     }
 
-    /// A session of a client has ended. Whether it was the last one, and the client is forgotten.
-    pub(super) fn remove(&mut self, token: u64) -> bool {
-        let Some(count) = self.sessions.get_mut(&token) else { return false };
-        *count -= 1;
-        let is_last = *count == 0;
-        if is_last {
-            self.sessions.remove(&token);
-            self.forget(token);
-        }
-        is_last
-    }
-
-    /// A client of an earlier daemon doesn't come back.
+    /// A client doesn't come back.
     pub(super) fn forget(&self, token: u64) {
         let _ = fs::remove_file(self.file(token));
     }
@@ -90,8 +102,9 @@ impl Registry {
 fn known(path: &Path) -> Option<Known> {
     let token = u64::from_str_radix(path.file_name()?.to_str()?, 16).ok()?;
     let text = fs::read_to_string(path).ok()?;
-    let (pid, started) = text.split_once(' ')?;
-    Some(Known { token, pid: pid.parse().ok()?, started: started.parse().ok()? })
+    let mut words = text.split(' ');
+    let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(Known { token, pid, started, is_idle: words.next() == Some("idle") })
 }
 
 /// When process `pid` started, in ticks since the machine did; `None` without such a process.
@@ -118,14 +131,17 @@ mod tests {
             registry.add(token, pid);
         }
         registry.add(1, std::process::id());
-        assert!(registry.remove(3) && !registry.remove(1) && !registry.remove(7));
+        let gone = registry.remove(3).unwrap();
+        assert!(registry.remove(1).is_none() && registry.remove(7).is_none());
+        registry.note(&Known { is_idle: true, ..gone });
         fs::write(registry.file(8), "half").unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         let (next, mut left) = Registry::open(&socket).unwrap();
         left.sort_by_key(|k| k.token);
-        assert_eq!(left.iter().map(|k| (k.token, k.is_alive())).collect::<Vec<_>>(), [(1, true), (2, false)]);
+        let left: Vec<_> = left.iter().map(|k| (k.token, k.is_alive(), k.is_idle)).collect();
+        assert_eq!(left, [(1, true, false), (2, false, false), (3, false, true)]);
         next.forget(2);
-        assert_eq!(Registry::open(&socket).unwrap().1.len(), 1);
+        assert_eq!(Registry::open(&socket).unwrap().1.len(), 2);
     }
 }

@@ -5,7 +5,7 @@ use super::callbacks::{Callbacks, Glimpses};
 use super::locks::Locks;
 use super::names::{self, OpenFiles};
 use super::outbox::Outbox;
-use super::{Greeted, Shared};
+use super::{Greeted, Leaving, Shared};
 use crate::socket::{Buffer, Socket};
 use crate::wire::{self, Answer, FromClient, NamesOp, Request, WireOp, op_from_wire};
 use clio_arena::Mapping;
@@ -15,7 +15,7 @@ use clio_core::units::ClientId;
 use clio_core::{Errno, Error, Result};
 use rustix::net::UCred;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Requests of one client that are worked on at once; it isn't listened to while there are more.
@@ -41,6 +41,8 @@ pub(super) struct Session {
     files: Arc<OpenFiles>,
     enqueues: Arc<AtomicUsize>,
     pub(super) locks: Arc<Locks>,
+    /// The client has said that it doesn't come back.
+    is_bye: AtomicBool,
 }
 
 /// How a session's turn ends.
@@ -76,6 +78,7 @@ impl Session {
             files: Arc::default(),
             enqueues: Arc::default(),
             locks: Arc::default(),
+            is_bye: AtomicBool::new(false),
         })
     }
 
@@ -102,6 +105,7 @@ impl Session {
                     }
                 }
                 FromClient::Glimpsed { token, lvb } => self.glimpses.answer(token, lvb),
+                FromClient::Bye => self.is_bye.store(true, Ordering::Relaxed),
             }
         }
         Ok(Turn::Over)
@@ -265,12 +269,18 @@ impl Session {
                 target.submit(ClientId(client), Op::Disconnect, Box::new(|_| {}));
             }
         }
-        let (files, served) = (self.files.clone(), self.shared.served.clone());
-        self.shared.work(move || files.close_all(served.as_ref()));
-        // A client that a daemon which ends leaves with locks is waited for by the next one.
-        let stays = matches!(why, SessionEnd::Stopping) && had_locks;
-        if let (Some(greeted), false) = (self.greeted.get(), stays) {
-            self.shared.gone(greeted.token);
+        let leaving = match why {
+            _ if self.is_bye.load(Ordering::Relaxed) => Leaving::ForGood,
+            SessionEnd::Stopping if had_locks => Leaving::WithLocks,
+            _ => Leaving::Cut,
+        };
+        // Where the daemon ends, what is open stays so, for the next one.
+        if !matches!(why, SessionEnd::Stopping) || matches!(leaving, Leaving::ForGood) {
+            let (files, served) = (self.files.clone(), self.shared.served.clone());
+            self.shared.work(move || files.close_all(served.as_ref()));
+        }
+        if let Some(greeted) = self.greeted.get() {
+            self.shared.gone(greeted.token, leaving);
         }
     }
 }

@@ -86,6 +86,8 @@ pub enum FromClient {
         /// The best that the client knows; `None` if no better than the target.
         lvb: Option<WireLvb>,
     },
+    /// The client doesn't come back: nothing need be kept for it.
+    Bye,
 }
 
 /// What is asked for.

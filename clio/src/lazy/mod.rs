@@ -108,6 +108,10 @@ impl Lazy {
     }
 
     fn write(&self, state: &mut State, buf: &[u8], offset: u64) -> Result<usize> {
+        if buf.is_empty() {
+            // Its place doesn't count, unless it can't be.
+            return self.raw.write_at(buf, offset);
+        }
         let end = offset.saturating_add(buf.len() as u64);
         let is_too_much = state.dirty.bytes() + buf.len() > DIRTY_MAX;
         let passes = self.writes_through || buf.len() > DIRTY_MAX || end > MAX_FILE_SIZE;

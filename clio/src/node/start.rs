@@ -25,23 +25,22 @@ pub(crate) fn connect(path: &Path, targets: Option<u16>, arena_bytes: u64) -> Re
     }
     fs::create_dir_all(path).map_err(|e| Error::from_io("open", e).at(path.display().to_string()))?;
     let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let socket = socket_of(path)?;
-    let starter = Arc::new(OnDemand { folder, targets, turn: socket.with_extension("start") });
-    Connection::open_or_start(&socket, starter, arena_bytes)
+    let starter = Arc::new(OnDemand { folder, targets });
+    Connection::open_or_start(&socket_of(path)?, starter, arena_bytes)
 }
 
 /// Starts a store's daemon.
 struct OnDemand {
     folder: PathBuf,
     targets: Option<u16>,
-    /// Locked by whoever starts a daemon: of many clients whose daemon has died, one does.
-    turn: PathBuf,
 }
 
 impl Starter for OnDemand {
     fn start(&self, anyway: bool) -> Result<()> {
-        let at = |e: std::io::Error| Error::from_io("start", e).at(self.turn.display().to_string());
-        let turn = fs::File::create(&self.turn).map_err(at)?;
+        // Of many clients whose daemon has died, one starts the next. The runtime folder may be gone, too.
+        let turn = socket_of(&self.folder)?.with_extension("start");
+        let at = |e: std::io::Error| Error::from_io("start", e).at(turn.display().to_string());
+        let turn = fs::File::create(&turn).map_err(at)?;
         match turn.try_lock() {
             Err(fs::TryLockError::WouldBlock) if !anyway => {
                 return Err(Error::new(Errno::EAGAIN, "start", "another process starts the daemon"));
@@ -78,7 +77,10 @@ fn start(folder: &Path, targets: Option<u16>) -> Result<()> {
         }
         said => {
             let _ = child.wait();
-            let (errno, why) = said.unwrap_or(("0", "the store's daemon ended before it listened"));
+            let Some((errno, why)) = said else {
+                // It was killed, perhaps: another one may do better.
+                return Err(Error::new(Errno::EAGAIN, "start", "the store's daemon ended before it listened"));
+            };
             Err(Error::new(Errno::from_raw(errno.parse().unwrap_or(0)), "start", why.to_string()))
         }
     }

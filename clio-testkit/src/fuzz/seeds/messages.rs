@@ -56,6 +56,7 @@ pub(super) fn wire_messages() -> Vec<Seed> {
             ask(Request::Once { xid: 9, op: NamesOp::Rmdir(WirePath { base: [0; 16], path: b"/d".to_vec() }) }),
         ),
         seed("figures", ask(Request::Figures)),
+        seed("bye", wire::encode(&FromClient::Bye)),
         seed("stopping", wire::encode(&FromDaemon::Stopping)),
         seed("glimpsed", wire::encode(&FromClient::Glimpsed { token: 2, lvb: Some(lvb) })),
         seed("granted", reply(Ok(Answer::Target(granted)))),
