@@ -10,7 +10,7 @@ use crate::txn::{DirCache, Planned, Txn};
 use clio_core::lockrank::{LockRank, RankedGuard, RankedMutex};
 use clio_core::units::{ClientId, Fid};
 use clio_core::{Errno, Error, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 const HEADER_KEY: &[u8] = b"header";
@@ -187,6 +187,18 @@ impl Namespace {
     /// `EIO`.
     pub fn forget_client(&self, client: ClientId) -> Result<()> {
         self.state().replies.forget(&*self.kv, client)
+    }
+
+    /// Drops the replies kept for all clients but these.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub fn forget_clients_but(&self, known: &HashSet<ClientId>) -> Result<()> {
+        let mut state = self.state();
+        for client in state.replies.clients().filter(|c| !known.contains(c)).collect::<Vec<_>>() {
+            state.replies.forget(&*self.kv, client)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn state(&self) -> RankedGuard<'_, State> {

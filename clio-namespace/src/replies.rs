@@ -82,6 +82,11 @@ impl ReplyTable {
         if kept.len() < REPLIES_PER_CLIENT { None } else { kept.first().copied() }
     }
 
+    /// The clients that replies are kept for.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientId> {
+        self.0.keys().copied()
+    }
+
     /// Drops all replies of `client`.
     pub(crate) fn forget(&mut self, kv: &dyn Kv, client: ClientId) -> Result<()> {
         if !self.0.contains_key(&client) {

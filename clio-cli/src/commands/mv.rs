@@ -5,7 +5,8 @@ use crate::paths::stored;
 use crate::report::Stop;
 use crate::transfer::{Stored, destinations};
 use clap::Args;
-use clio::RenameMode;
+use clio::{Errno, Error, RenameMode};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// Rename files and folders, or move them into another folder
@@ -26,8 +27,17 @@ impl Mv {
     pub(crate) fn run(self, app: &App) -> Result<(), Stop> {
         let client = app.client()?;
         let mode = if self.no_clobber { RenameMode::NoReplace } else { RenameMode::Replace };
+        let mut taken = HashSet::new();
         for (from, to) in destinations(&Stored(client.clone()), &self.sources, &self.dest)? {
-            if let Err(e) = client.rename_with(&from, &to, mode) {
+            let moved = match taken.insert(to.clone()) {
+                true => client.rename_with(&from, &to, mode),
+                false => Err(Error::new(
+                    Errno::EEXIST,
+                    "move",
+                    "an earlier source goes to the same place; move it to another one",
+                )),
+            };
+            if let Err(e) = moved {
                 app.failures().add(&from, &e);
             }
         }

@@ -8,7 +8,8 @@ use clio::{Errno, Error, StoreUri};
 
 /// End the store's daemon, for all its clients
 ///
-/// What was asked of it by then is done first. Programs that still have files open get errors.
+/// What was asked of it by then is done first, and programs write out what they have. Those that need it go on with the next
+/// daemon, which they start.
 #[derive(Args, Debug)]
 pub(crate) struct Shutdown {}
 

@@ -137,6 +137,13 @@ fn sources_of_one_name_do_not_mix() {
     let put = ["put".as_ref(), all[0].0.as_os_str(), all[1].0.as_os_str(), "/d".as_ref()];
     bed.run(put).failed(1, &["b/same", "an earlier source goes to the same place", "EEXIST"]);
     assert!(bed.ok(["cat", "/d/same"]).stdout == all[0].1);
+    bed.ok(["mkdir", "/e", "/e/a", "/e/b"]);
+    for (path, content) in [("/e/a/same", "1"), ("/e/b/same", "2")] {
+        bed.run_with_input(["put", "-", path], content.as_bytes()).ok();
+    }
+    bed.run(["cp", "/e/a/same", "/e/b/same", "/e"]).failed(1, &["/e/b/same", "EEXIST"]);
+    bed.run(["mv", "/e/a/same", "/e/b/same", "/e"]).failed(1, &["/e/b/same", "EEXIST"]);
+    assert_eq!((bed.ok(["cat", "/e/same"]).text(), bed.ok(["cat", "/e/b/same"]).text()), ("1".into(), "2".into()));
     // Folders of one name become one.
     let put =
         ["put", "-r", "a", "b", "/d"].map(|a| if a.len() == 1 { bed.local(a).into_os_string() } else { a.into() });

@@ -20,7 +20,11 @@ fn process() {
 }
 
 fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Result<String, String> {
-    let name = |e: clio::Error| format!("{:?}", e.errno());
+    let name = |e: clio::Error| {
+        // For whoever looks into a test that fails.
+        eprintln!("{}: {e}", words.join(" "));
+        format!("{:?}", e.errno())
+    };
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     let file = |files: &HashMap<String, File>, at: usize| files.get(words[at]).cloned().ok_or("not open".to_string());
     let ok = |result: clio::Result<()>| result.map(|()| "ok".to_string()).map_err(name);
@@ -70,6 +74,24 @@ fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Re
         "rename" => ok(client.rename(words[1], words[2])),
         "unlink" => ok(client.remove_file(words[1])),
         "mkdir" => ok(client.mkdir(words[1])),
+        // Two clients of this process: one has filled its cache, the other's is its own.
+        "twin" => {
+            let twin = client.second_client().map_err(name)?;
+            let file = twin.open_file(words[1]).map_err(name)?;
+            let mut buf = vec![0; 1 << 20];
+            for _ in 0..3 {
+                for at in 0..8u64 {
+                    file.read_exact_at(&mut buf, at << 20).map_err(name)?;
+                }
+            }
+            let stats = twin.stats().cache;
+            twin.check_invariants().map_err(name)?;
+            Ok(format!(
+                "{} MiB, {} blocks missed twice",
+                stats.used_bytes >> 20,
+                stats.missed_blocks.saturating_sub(8 << 8)
+            ))
+        }
         "churn" => {
             let (dir, rounds) = (words[1], number(2));
             for _ in 0..rounds {

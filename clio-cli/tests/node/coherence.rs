@@ -100,6 +100,19 @@ fn a_file_renamed_or_unlinked_while_open_stays_one_file() {
     b.tell("close /f");
 }
 
+#[test]
+fn two_clients_of_a_process_have_a_cache_each() {
+    let store = Store::new();
+    let mut process = store.process();
+    process.tell("open /f wide");
+    process.tell("write /f 0 8388608 1");
+    process.tell("sync /f");
+    process.tell("open /other");
+    process.tell("write /other 0 14680064 2");
+    process.tell("sync /other");
+    assert_eq!(process.ask("twin /f"), "8 MiB, 0 blocks missed twice");
+}
+
 /// Both keep a cached copy and a lock on every stripe; then the size is cut and grown by one of them.
 #[test]
 fn a_truncate_takes_what_others_have_cached() {

@@ -52,8 +52,10 @@ fn appends_go_on_over_the_death_of_daemons() {
         }
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(round * 7 % 30));
-            if let Some(daemon) = store.daemon() {
-                signal(daemon, Signal::KILL);
+            match store.daemon() {
+                Some(daemon) if round % 3 != 0 => signal(daemon, Signal::KILL),
+                Some(_) => drop(store.clio(&["shutdown"])),
+                None => {}
             }
         }
         for process in &mut all {

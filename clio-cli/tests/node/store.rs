@@ -48,6 +48,7 @@ impl Store {
             .env("CLIO_CLIOD", self.program())
             // So that no daemon outlives a test that fails.
             .env("CLIO_IDLE_EXIT_S", "20")
+            .env("CLIO_CACHE_MB", "16")
             .env_remove("CLIO_STORE");
         command
     }

@@ -70,7 +70,7 @@ impl Connection {
 
     fn to(place: Place, arena_bytes: u64) -> Result<Arc<Connection>> {
         let token = new_token()?;
-        let greeted = place.dial(token, arena_bytes, None, false)?;
+        let greeted = place.dial(token, arena_bytes, None, None)?;
         let arena = Arc::new(Arena::attach(greeted.arena)?);
         let connection = Arc::new_cyclic(|this| Connection {
             place,
@@ -246,7 +246,7 @@ impl Connection {
         let mut tries = MAX_TRIES;
         loop {
             let line = self.line()?;
-            tries -= 1;
+            tries = tries.saturating_sub(1);
             match line.call(Request::Names(NamesOp::OpenRef(fid.to_bytes()))) {
                 Err(_) if line.has_ended() && tries > 0 => continue,
                 opened => drop(opened?),

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long to wait for a daemon that somebody else has started.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for a daemon that somebody else has started, or where something is at stake.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(2);
 /// How long somebody else's start may take: that process may be stopped.
-const START: Duration = Duration::from_secs(1);
+pub(crate) const START: Duration = Duration::from_secs(1);
 /// Longest time between two daemons that are started, while the store is open elsewhere: each start is a process.
 const LONG_STEP: Duration = Duration::from_millis(200);
 
@@ -54,8 +54,7 @@ pub(crate) struct Greeted {
 
 impl Place {
     /// Connects as client `token`, and wishes for an arena of `arena_bytes`, or brings the one that the client has. Where nobody
-    /// listens, a daemon is started. One that is `patient`, as it has something to lose, keeps trying for a while, whatever
-    /// is in the way. Blocks.
+    /// listens, a daemon is started. With `patience`, it keeps trying for so long, whatever is in the way. Blocks.
     ///
     /// # Errors
     /// `ENOENT`, `ENODEV` if nobody listens and nobody can start a daemon; `EACCES`; `EPROTO` if it is another version's;
@@ -65,9 +64,9 @@ impl Place {
         token: u64,
         arena_bytes: u64,
         arena: Option<BorrowedFd<'_>>,
-        patient: bool,
+        patience: Option<Duration>,
     ) -> Result<Greeted> {
-        let (deadline, start_anyway) = (Instant::now() + PATIENCE, Instant::now() + START);
+        let (deadline, start_anyway) = (Instant::now() + patience.unwrap_or(PATIENCE), Instant::now() + START);
         let mut step = STEP;
         loop {
             let greeted = Socket::connect(&self.socket).and_then(|socket| greet(socket, token, arena_bytes, arena));
@@ -82,7 +81,8 @@ impl Place {
                 Some(Ok(())) => absent,
                 Some(Err(e)) => e,
             };
-            let may_pass = patient || matches!(why.errno(), Errno::EAGAIN | Errno::EBUSY) && self.starter.is_some();
+            let may_pass =
+                patience.is_some() || matches!(why.errno(), Errno::EAGAIN | Errno::EBUSY) && self.starter.is_some();
             if !may_pass || Instant::now() >= deadline {
                 // EAGAIN is for whoever can try again; this has been tried.
                 let is_tired = why.errno() == Errno::EAGAIN;

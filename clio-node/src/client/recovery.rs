@@ -9,6 +9,7 @@
 //! clients wait until they need the next one.
 
 use super::connection::Connection;
+use super::dial::{PATIENCE, START};
 use super::line::{Line, unexpected};
 use super::link::Link;
 use crate::wire::{Answer, NamesOp, Request, WireOp, WireReply};
@@ -69,7 +70,12 @@ impl Connection {
         if line.ends_in_order() && !has_locks {
             return;
         }
-        if let Err(e) = self.line() {
+        let _change = self.changing.lock();
+        if self.state.lock().line.is_some() {
+            // Somebody else was faster.
+            return;
+        }
+        if let Err(e) = self.reconnect() {
             tracing::warn!(target: "clio::node", error = %e, "what the daemon stood for is lost");
             self.state.lock().is_at_stake = false;
             links.iter().for_each(|link| link.lose());
@@ -97,8 +103,12 @@ impl Connection {
     }
 
     fn try_reconnect(&self) -> Result<Arc<Line>> {
-        let at_stake = self.state.lock().is_at_stake;
-        let greeted = self.place.dial(self.token, 0, self.arena.fd(), at_stake)?;
+        let patience = match (self.state.lock().is_at_stake, &self.place.starter) {
+            (true, _) => Some(PATIENCE),
+            (false, Some(_)) => Some(START),
+            (false, None) => None,
+        };
+        let greeted = self.place.dial(self.token, 0, self.arena.fd(), patience)?;
         if greeted.targets != self.targets {
             let why = format!("the store has {} targets now, and had {}", greeted.targets, self.targets);
             return Err(Error::new(Errno::ESTALE, "connect", why));

@@ -42,6 +42,11 @@ impl Counters {
         }
     }
 
+    /// Bytes that were to be written, to all targets.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.bytes.iter().map(|[_, written]| written.load(Ordering::Relaxed)).sum()
+    }
+
     /// The namespace is asked for something.
     pub(super) fn count_names(&self) {
         add(&self.kinds[NAMES], 1);

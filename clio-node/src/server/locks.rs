@@ -27,7 +27,11 @@ impl Locks {
         self.0.lock().retain(|(t, c, _)| (*t, *c) != (target, client));
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+
     pub(super) fn are_held(&self) -> bool {
-        !self.0.lock().is_empty()
+        self.count() > 0
     }
 }

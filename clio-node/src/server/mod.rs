@@ -42,7 +42,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::UCred;
 use session::{Session, SessionEnd, Turn};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,6 +61,8 @@ const MAX_CLIENTS: usize = 1024;
 pub const TICK: Duration = Duration::from_secs(5);
 /// How long clients have to give their locks back when the service ends.
 const DRAIN: Duration = Duration::from_secs(5);
+/// How long nothing may come of that, until the service ends all the same.
+const STALLED: Duration = Duration::from_millis(500);
 /// Events taken from the system at a time.
 const EVENTS: usize = 64;
 
@@ -144,7 +146,11 @@ impl Server {
         watch(&epoll, &listener, LISTENER)?;
         watch(&epoll, &stop, STOP)?;
         let (registry, left) = Registry::open(path)?;
+        let all: HashSet<ClientId> = left.iter().map(|k| ClientId(k.token)).collect();
         let (recovery, gone) = Recovery::new(left);
+        let known = all.into_iter().filter(|c| !gone.contains(&c.0)).collect();
+        // What the last operations of a client left after it had gone, too.
+        served.namespace().forget_clients_but(&known)?;
         let counters = Counters::new(served.targets().len());
         let shared = Arc::new(Shared {
             served,
@@ -160,7 +166,7 @@ impl Server {
             counters,
             clients_known: RankedMutex::new(LockRank::Leaf, Clients { registry, recovery }),
         });
-        gone.into_iter().for_each(|token| shared.forget(token));
+        gone.into_iter().for_each(|token| shared.clients_known.lock().registry.forget(token));
         let (next_session, sessions) = (FIRST_SESSION, HashMap::new());
         Ok(Server { shared, listener, next_session, sessions, held_up: Vec::new(), looked: None, idle_exit: None })
     }
@@ -201,6 +207,9 @@ impl Server {
         }
         self.drain(&mut buffer)?;
         let ids: Vec<u64> = self.sessions.keys().copied().collect();
+        // All at once: what one client gives back by its end must not be granted to another that goes on with the next daemon,
+        // as does the first.
+        self.sessions.values().for_each(|session| session.outbox.close());
         ids.into_iter().for_each(|id| self.end(id, &SessionEnd::Stopping));
         // Waits for what the workers have been given, the ends of these sessions too.
         let workers = self.shared.workers.lock().take();
@@ -235,8 +244,17 @@ impl Server {
         self.shared.is_draining.store(true, Ordering::Release);
         self.sessions.values().for_each(|session| session.outbox.send(&FromDaemon::Stopping));
         let deadline = Instant::now() + DRAIN;
-        while self.sessions.values().any(|session| session.locks.are_held()) && Instant::now() < deadline {
+        let held = |this: &Self| this.sessions.values().map(|session| session.locks.count()).sum::<usize>();
+        let (mut last, mut moved) = ((0, 0), Instant::now());
+        while held(self) > 0 && Instant::now() < deadline {
             self.turn(LOOK, buffer)?;
+            // Who needs another lock to get done with those that it has waits for the next daemon.
+            let now = (held(self), self.shared.counters.written_bytes());
+            if now != last {
+                (last, moved) = (now, Instant::now());
+            } else if moved.elapsed() >= STALLED {
+                break;
+            }
         }
         Ok(())
     }

@@ -4,7 +4,6 @@ use super::File;
 use crate::lazy::{self, Lazy};
 use clio_core::Result;
 use clio_core::io::LockDemand;
-use clio_core::sync::atomic::Ordering;
 use clio_vvp::{FileFlags, VvpFile};
 use std::ops::Range;
 
@@ -24,17 +23,10 @@ impl File {
             return Ok(());
         }
         match (on, self.inner.lazy.get()) {
-            (true, _) => {
-                self.lazy_state()?.turn_on()?;
-                self.inner.is_lazy.store(true, Ordering::Release);
-            }
-            (false, Some(lazy)) => {
-                lazy.turn_off()?;
-                self.inner.is_lazy.store(false, Ordering::Release);
-            }
-            (false, None) => {}
+            (true, _) => self.lazy_state()?.turn_on(),
+            (false, Some(lazy)) => lazy.turn_off(),
+            (false, None) => Ok(()),
         }
-        Ok(())
     }
 
     /// Has others see what was written lazily of `len` bytes from `offset` on; of the whole file, if both are 0. What
@@ -62,7 +54,7 @@ impl File {
     /// What is kept lazily, if anything is.
     #[inline]
     pub(super) fn lazy(&self) -> Option<&Lazy> {
-        if self.inner.is_lazy.load(Ordering::Acquire) { self.inner.lazy.get() } else { None }
+        self.inner.lazy.get().filter(|lazy| lazy.is_on())
     }
 
     /// All that was written can be seen by others.

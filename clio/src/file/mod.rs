@@ -9,7 +9,7 @@ use crate::metadata::Metadata;
 use crate::options::OpenOptions;
 use clio_core::object::ObjectRef;
 use clio_core::sync::Mutex;
-use clio_core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::FileLayout;
@@ -37,7 +37,6 @@ struct Inner {
     read: bool,
     write: bool,
     append: bool,
-    is_lazy: AtomicBool,
     /// There from the first time on that the file is lazy.
     lazy: OnceLock<Lazy>,
     /// With O_DSYNC: the store's layout changes at the time of the last write that made names durable.
@@ -76,7 +75,6 @@ impl File {
             read: options.read,
             write: options.writes(),
             append: options.append,
-            is_lazy: AtomicBool::new(false),
             lazy: OnceLock::new(),
             names_synced: options.dsync.then(|| AtomicU64::new(u64::MAX)),
         };

@@ -13,6 +13,7 @@ mod snapshot;
 mod tests;
 
 use clio_core::sync::Mutex;
+use clio_core::sync::atomic::{AtomicBool, Ordering};
 use clio_core::units::MAX_FILE_SIZE;
 use clio_core::{Errno, Error, Result};
 use clio_vvp::VvpFile;
@@ -35,6 +36,8 @@ pub(crate) struct Lazy {
     raw: VvpFile,
     /// Writes are durable when they return: none is kept.
     writes_through: bool,
+    /// As in the state, for whoever only looks.
+    is_on: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -51,7 +54,13 @@ impl Lazy {
     /// Of a file that is open as `raw`: past the cache, without locks.
     pub(crate) fn new(raw: VvpFile) -> Lazy {
         let writes_through = raw.flags().dsync;
-        Lazy { raw, writes_through, state: Mutex::default() }
+        Lazy { raw, writes_through, is_on: AtomicBool::new(false), state: Mutex::default() }
+    }
+
+    /// Whether the handle is lazy now.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
     }
 
     /// Lazy from now on.
@@ -62,6 +71,7 @@ impl Lazy {
         let mut state = self.state.lock();
         if !state.is_on {
             *state = State { is_on: true, size: self.raw.attr()?.size, ..State::default() };
+            self.is_on.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -74,6 +84,7 @@ impl Lazy {
         let mut state = self.state.lock();
         self.send(&mut state, WHOLE)?;
         *state = State::default();
+        self.is_on.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -197,24 +208,25 @@ impl Lazy {
         Ok(())
     }
 
+    /// Writes what is dirty in `range`. What can't be written stays, and the rest is tried all the same.
     fn send(&self, state: &mut State, range: Range<u64>) -> Result<()> {
+        let (mut outcome, mut kept) = (Ok(()), Vec::new());
         while let Some((offset, run)) = state.dirty.take(&range) {
             let mut done = 0;
             while done < run.len() {
-                let sent = self.raw.write_at(&run[done..], offset + done as u64).and_then(|n| match n {
-                    0 => Err(Error::new(Errno::EIO, "propagate", "nothing could be written")),
-                    n => Ok(n),
-                });
-                match sent {
-                    Ok(n) => done += n,
-                    Err(e) => {
-                        state.dirty.write(offset + done as u64, &run[done..]);
-                        return Err(e);
+                match self.raw.write_at(&run[done..], offset + done as u64) {
+                    Ok(n) if n > 0 => done += n,
+                    failed => {
+                        let none = || Error::new(Errno::EIO, "propagate", "nothing could be written");
+                        outcome = outcome.and(Err(failed.err().unwrap_or_else(none)));
+                        kept.push((offset + done as u64, run[done..].to_vec()));
+                        break;
                     }
                 }
             }
         }
-        Ok(())
+        kept.iter().for_each(|(offset, bytes)| state.dirty.write(*offset, bytes));
+        outcome
     }
 }
 

@@ -6,6 +6,7 @@ mod lock;
 mod parts;
 mod registry;
 mod settings;
+mod share;
 
 pub use header::HEADER_FILE;
 #[cfg(feature = "fuzz")]
@@ -19,6 +20,7 @@ use crate::stats::LockCounts;
 use crate::uri::StoreUri;
 use clio_arena::Arena;
 use clio_core::lockrank::{LockRank, RankedMutex};
+use clio_core::memory::PageMemory;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
 use clio_core::target::{Completion, Op, Reply, Target};
 use clio_core::units::TargetIndex;
@@ -28,6 +30,7 @@ use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
 use clio_node::client::{Connection, NodeNames, NodeTarget};
 use clio_targets::{DirTarget, MemOptions, MemTarget, ObjectStore, Service};
 use settings::{StoreSettings, service};
+use share::Share;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -172,11 +175,11 @@ impl Store {
     ///
     /// # Errors
     /// `ENOMEM` if there is no address space for it.
-    pub(crate) fn page_memory(&self, bytes: usize) -> Result<Arc<Arena>> {
-        match &self.daemon {
-            Some(daemon) => Ok(daemon.arena().clone()),
-            None => Arena::private(bytes).map(Arc::new),
-        }
+    pub(crate) fn page_memory(&self, bytes: usize) -> Result<Arc<dyn PageMemory>> {
+        Ok(match &self.daemon {
+            Some(daemon) => Arc::new(Share::of(daemon.arena().clone())),
+            None => Arc::new(Arena::private(bytes)?),
+        })
     }
 
     /// Whether this process keeps the store, and sees to it that its names become durable.
