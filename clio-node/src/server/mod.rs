@@ -11,7 +11,9 @@
 
 mod bulk;
 mod callbacks;
+mod clients;
 mod figures;
+mod greeting;
 mod locks;
 mod names;
 mod outbox;
@@ -25,24 +27,20 @@ mod workers;
 pub(crate) use bulk::find as find_bulk;
 
 use crate::socket::{Buffer, Listener, Socket};
-use crate::wire::{
-    self, Answer, FromDaemon, Hello, MAGIC, MAJOR, MINOR, Salt, Status, TargetFigures, Welcome, WireError,
-};
-use clio_arena::{CHUNK_BYTES, Mapping};
+use crate::wire::{Answer, FromDaemon, Salt, Status, TargetFigures};
+use clients::Clients;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::Target;
-use clio_core::units::ClientId;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{Doomed, Namespace};
 use figures::Counters;
-use recovery::{LOOK, Recovery};
-use registry::Registry;
+use greeting::refuse;
+use recovery::LOOK;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::net::UCred;
 use session::{Session, SessionEnd, Turn};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,8 +49,6 @@ use std::time::{Duration, Instant};
 use syncs::Syncs;
 use workers::Workers;
 
-/// Smallest and largest arena of a client, in bytes of address space; memory is only taken as it is used.
-const ARENA_BYTES: std::ops::RangeInclusive<u64> = CHUNK_BYTES as u64..=1 << 40;
 /// Threads that work on names.
 const WORKERS: usize = 4;
 /// Clients at once.
@@ -127,12 +123,6 @@ struct Shared {
     clients_known: RankedMutex<Clients>,
 }
 
-/// Clients of this daemon, and of the one before it.
-struct Clients {
-    registry: Registry,
-    recovery: Recovery,
-}
-
 impl Server {
     /// Listens at `path`, where no socket must be.
     ///
@@ -145,12 +135,7 @@ impl Server {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| failed("eventfd", e))?;
         watch(&epoll, &listener, LISTENER)?;
         watch(&epoll, &stop, STOP)?;
-        let (registry, left) = Registry::open(path)?;
-        let all: HashSet<ClientId> = left.iter().map(|k| ClientId(k.token)).collect();
-        let (recovery, gone) = Recovery::new(left);
-        let known = all.into_iter().filter(|c| !gone.contains(&c.0)).collect();
-        // What the last operations of a client left after it had gone, too.
-        served.namespace().forget_clients_but(&known)?;
+        let clients_known = Clients::open(path, served.namespace())?;
         let counters = Counters::new(served.targets().len());
         let shared = Arc::new(Shared {
             served,
@@ -164,9 +149,8 @@ impl Server {
             workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new(WORKERS)?)),
             syncs: Syncs::default(),
             counters,
-            clients_known: RankedMutex::new(LockRank::Leaf, Clients { registry, recovery }),
+            clients_known: RankedMutex::new(LockRank::Leaf, clients_known),
         });
-        gone.into_iter().for_each(|token| shared.clients_known.lock().registry.forget(token));
         let (next_session, sessions) = (FIRST_SESSION, HashMap::new());
         Ok(Server { shared, listener, next_session, sessions, held_up: Vec::new(), looked: None, idle_exit: None })
     }
@@ -267,7 +251,12 @@ impl Server {
             return Ok(());
         }
         self.looked = Some(Instant::now());
-        let look = self.shared.clients_known.lock().recovery.look();
+        let look = {
+            let mut clients = self.shared.clients_known.lock();
+            let look = clients.recovery.look();
+            look.lost.iter().for_each(|known| clients.registry.note(known));
+            look
+        };
         look.gone.into_iter().for_each(|token| self.shared.forget(token));
         if let Some(done) = look.over {
             tracing::info!(target: "clio::node", "the clients of the daemon before are here");
@@ -380,41 +369,6 @@ impl Shared {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 
-    /// A session of client `token` has ended.
-    fn gone(&self, token: u64, how: Leaving) {
-        let mut clients = self.clients_known.lock();
-        clients.recovery.left(token);
-        let Some(known) = clients.registry.remove(token) else { return };
-        match how {
-            Leaving::WithLocks => {}
-            Leaving::Cut if known.is_alive() => {
-                let known = known.idle();
-                clients.registry.note(&known);
-                clients.recovery.may_come_back(known);
-            }
-            Leaving::Cut | Leaving::ForGood => {
-                drop(clients);
-                self.forget(token);
-            }
-        }
-    }
-
-    /// Whether clients of an earlier daemon are waited for.
-    fn is_recovering(&self) -> bool {
-        self.clients_known.lock().recovery.is_on()
-    }
-
-    /// Client `token` has gone for good.
-    fn forget(&self, token: u64) {
-        self.clients_known.lock().registry.forget(token);
-        let served = self.served.clone();
-        self.work(move || {
-            if let Err(e) = served.namespace().forget_client(ClientId(token)) {
-                tracing::warn!(target: "clio::node", error = %e, "answers to a client that is gone stay");
-            }
-        });
-    }
-
     /// Has a worker do `job`, which may block.
     fn work(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(workers) = &*self.workers.lock() {
@@ -436,81 +390,6 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("sessions", &self.sessions.len()).finish_non_exhaustive()
     }
-}
-
-/// Answers a client's first packet.
-///
-/// # Errors
-/// What the client did wrong, or what is short; it has been told.
-fn greet(shared: &Shared, socket: &Socket, peer: &UCred, hello: &[u8], arena: Option<OwnedFd>) -> Result<Greeted> {
-    let welcomed = check(hello).and_then(|hello| {
-        if hello.brings_arena {
-            let none = || Error::new(Errno::EPROTO, "connect", "the client's arena didn't come with its greeting");
-            return Ok((hello.token, Arc::new(Mapping::attach(arena.ok_or_else(none)?)?)));
-        }
-        let bytes = hello.arena_bytes.clamp(*ARENA_BYTES.start(), *ARENA_BYTES.end());
-        Ok((hello.token, Arc::new(Mapping::create_shared((bytes as usize).div_ceil(CHUNK_BYTES))?)))
-    });
-    let (token, arena) = welcomed.inspect_err(|e| refuse(socket, e))?;
-    let (is_awaited, waits) = {
-        let mut clients = shared.clients_known.lock();
-        // Before the client holds anything.
-        clients.registry.add(token, peer.pid.as_raw_nonzero().get() as u32);
-        let is_awaited = clients.recovery.came(token);
-        (is_awaited, clients.recovery.is_on() && !is_awaited)
-    };
-    let targets = shared.served.targets().len() as u16;
-    let welcome = wire::encode(&Welcome::Served { minor: MINOR, targets, is_awaited })?;
-    let greeted = Greeted { token, arena, waits };
-    match socket.send(&welcome, greeted.arena.fd(), false) {
-        Ok(true) => Ok(greeted),
-        sent => {
-            // The session doesn't know yet whose it is.
-            shared.gone(token, Leaving::Cut);
-            sent?;
-            Err(Error::new(Errno::EPROTO, "connect", "the client leaves no room for an answer"))
-        }
-    }
-}
-
-/// How a session ends for its client.
-#[derive(Clone, Copy)]
-enum Leaving {
-    /// It has said so.
-    ForGood,
-    /// It may come back, and holds no locks.
-    Cut,
-    /// The daemon ends, and the client has locks yet, which it takes along to the next one.
-    WithLocks,
-}
-
-/// A client that has been greeted.
-struct Greeted {
-    token: u64,
-    /// What is shared with it: an arena that was made for it, or its own, of an earlier daemon.
-    arena: Arc<Mapping>,
-    /// It is new, and others have to be waited for.
-    waits: bool,
-}
-
-fn check(hello: &[u8]) -> Result<Hello> {
-    let hello: Hello = wire::decode(hello)?;
-    if hello.magic != MAGIC {
-        return Err(Error::new(Errno::EPROTO, "connect", "the client speaks another protocol"));
-    } else if hello.major != MAJOR {
-        let why = format!(
-            "the client speaks version {}.{} of the protocol, the daemon {MAJOR}.{MINOR}; use the same release for both",
-            hello.major, hello.minor
-        );
-        return Err(Error::new(Errno::EPROTO, "connect", why));
-    }
-    Ok(hello)
-}
-
-fn refuse(socket: &Socket, e: &Error) {
-    tracing::info!(target: "clio::node", error = %e, "a client is refused");
-    // It may be gone already.
-    let _ = wire::encode(&Welcome::Refused(WireError::from(e))).and_then(|packet| socket.send(&packet, None, false));
 }
 
 fn watch(epoll: &OwnedFd, fd: &impl AsFd, id: u64) -> Result<()> {

@@ -5,7 +5,7 @@
 //! or has let too much time pass.
 
 use super::outbox::Outbox;
-use super::registry::Known;
+use super::registry::{Known, Standing};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ pub(super) struct Recovery {
     done: Vec<(Arc<Outbox>, u64)>,
     /// Until when somebody is waited for, if anybody is.
     deadline: Option<Instant>,
+    /// Those that have lost their locks, and may come back to hear of that.
+    late: HashMap<u64, Known>,
     /// Those that may come back, and hold no locks.
     idle: HashMap<u64, Known>,
     /// Those of them that have come, and are about to take up what they held.
@@ -38,11 +40,13 @@ impl Recovery {
     /// Waits for those of `left` that live. Returns it with the tokens of those that don't.
     pub(super) fn new(left: Vec<Known>) -> (Recovery, Vec<u64>) {
         let (alive, dead): (Vec<_>, Vec<_>) = left.into_iter().partition(Known::is_alive);
-        let (idle, absent): (Vec<_>, Vec<_>) = alive.into_iter().partition(|k| k.is_idle);
-        let by_token = |all: Vec<Known>| all.into_iter().map(|k| (k.token, k)).collect::<HashMap<_, _>>();
-        let (idle, absent) = (by_token(idle), by_token(absent));
+        let all = |standing| {
+            let these = alive.iter().filter(|k| k.standing == standing);
+            these.map(|k| (k.token, *k)).collect::<HashMap<_, _>>()
+        };
+        let [absent, idle, late] = [Standing::Holder, Standing::Idle, Standing::Lost].map(all);
         let deadline = (!absent.is_empty()).then(|| Instant::now() + PATIENCE);
-        let recovery = Recovery { absent, deadline, idle, is_reclaim_due: true, ..Recovery::default() };
+        let recovery = Recovery { absent, deadline, idle, late, is_reclaim_due: true, ..Recovery::default() };
         (recovery, dead.iter().map(|k| k.token).collect())
     }
 
@@ -58,6 +62,7 @@ impl Recovery {
         } else if self.idle.remove(&token).is_some() {
             self.idle_at_it.insert(token);
         } else {
+            self.late.remove(&token);
             return false;
         }
         true
@@ -79,38 +84,48 @@ impl Recovery {
         self.idle_at_it.remove(&token);
     }
 
-    /// A client is left without locks, and may come back.
-    pub(super) fn may_come_back(&mut self, known: Known) {
-        self.idle.insert(known.token, known);
+    /// A client has lost its locks, and may come back.
+    pub(super) fn lost(&mut self, known: Known) {
+        self.late.insert(known.token, known);
     }
 
     /// Looks who is still there to be waited for, or to come back.
     pub(super) fn look(&mut self) -> Look {
-        let is_late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if is_late {
+        let mut lost = Vec::new();
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let absent = self.absent.len();
             tracing::warn!(target: "clio::node", absent, "clients didn't come back: their locks are lost");
             self.at_it.clear();
+            lost.extend(self.absent.values().map(|k| k.standing(Standing::Lost)));
+            self.late.extend(self.absent.drain());
         }
-        let absent = self.absent.values().filter(|k| is_late || !k.is_alive());
-        let gone: Vec<u64> = absent.chain(self.idle.values().filter(|k| !k.is_alive())).map(|k| k.token).collect();
-        self.absent.retain(|token, _| !gone.contains(token));
-        self.idle.retain(|token, _| !gone.contains(token));
+        let mut gone = Vec::new();
+        for all in [&mut self.absent, &mut self.late, &mut self.idle] {
+            all.retain(|token, known| {
+                let is_alive = known.is_alive();
+                if !is_alive {
+                    gone.push(*token);
+                }
+                is_alive
+            });
+        }
         let is_over = self.is_on() && self.absent.is_empty() && self.at_it.is_empty();
         if is_over {
             self.deadline = None;
         }
-        let nobody_comes = !self.is_on() && self.idle.is_empty() && self.idle_at_it.is_empty();
+        let nobody_comes = !self.is_on() && self.late.is_empty() && self.idle.is_empty() && self.idle_at_it.is_empty();
         let reclaim = nobody_comes && std::mem::take(&mut self.is_reclaim_due);
-        Look { gone, over: is_over.then(|| std::mem::take(&mut self.done)), reclaim }
+        Look { gone, lost, over: is_over.then(|| std::mem::take(&mut self.done)), reclaim }
     }
 }
 
 /// What a look at those that are waited for came to.
 #[derive(Default)]
 pub(super) struct Look {
-    /// The tokens of those that are given up.
+    /// The tokens of those whose processes are no more.
     pub(super) gone: Vec<u64>,
+    /// Those that were waited for too long.
+    pub(super) lost: Vec<Known>,
     /// Nobody is waited for any more, and these requests are to be answered.
     pub(super) over: Option<Vec<(Arc<Outbox>, u64)>>,
     /// Files without a name that nobody has open are to be reclaimed now.

@@ -1,8 +1,9 @@
 //! Which clients a daemon has, on disk, so that the next one knows whom to wait for if this one dies.
 //!
 //! A file for each client, named by its token, with its process in it: number and time of start, by which a later process
-//! of the same number is told from it. A client that is left without locks, by a daemon that ends in order or cuts the
-//! connection, is *idle*: it is not waited for, but what it may come back for is kept for as long as its process lives.
+//! of the same number is told from it. A client that a daemon which ends in order leaves without locks is *idle*; one whose
+//! locks have been taken away, as the connection was cut or it came too late, is *lost*. Neither is waited for, but what it
+//! may come back for is kept for as long as its process lives.
 
 use clio_core::{Error, Result};
 use std::collections::HashMap;
@@ -24,14 +25,29 @@ pub(super) struct Known {
     pub(super) token: u64,
     pid: u32,
     started: u64,
+    pub(super) standing: Standing,
+}
+
+/// How a client stands to the daemon that it may come back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Standing {
+    /// It may hold locks, and takes them up.
+    Holder,
     /// It holds no locks.
-    pub(super) is_idle: bool,
+    Idle,
+    /// It has lost its locks, and doesn't know.
+    Lost,
+}
+
+impl Standing {
+    const ALL: [(Standing, &'static str); 3] =
+        [(Standing::Holder, "holder"), (Standing::Idle, "idle"), (Standing::Lost, "lost")];
 }
 
 impl Known {
-    /// The same client, without locks.
-    pub(super) fn idle(self) -> Known {
-        Known { is_idle: true, ..self }
+    /// The same client, as it stands now.
+    pub(super) fn standing(self, standing: Standing) -> Known {
+        Known { standing, ..self }
     }
 
     /// Whether its process is still there.
@@ -65,7 +81,7 @@ impl Registry {
 
     /// A client comes. Where it can't be noted, it is not waited for when this daemon dies: it loses its locks then.
     pub(super) fn add(&mut self, token: u64, pid: u32) {
-        let known = Known { token, pid, started: start_of(pid).unwrap_or(0), is_idle: false };
+        let known = Known { token, pid, started: start_of(pid).unwrap_or(0), standing: Standing::Holder };
         self.sessions.entry(token).or_insert((known, 0)).1 += 1;
         self.note(&known);
     }
@@ -80,8 +96,9 @@ impl Registry {
 
     /// What is known of a client.
     pub(super) fn note(&self, known: &Known) {
-        let Known { token, pid, started, is_idle } = known;
-        let text = format!("{pid} {started}{}", if *is_idle { " idle" } else { "" });
+        let Known { token, pid, started, standing } = known;
+        let word = Standing::ALL.iter().find(|(s, _)| s == standing).map_or("", |(_, word)| word);
+        let text = format!("{pid} {started} {word}");
         // In one step: a daemon that is killed in between must not leave half of it.
         let new = self.folder.join("new");
         if let Err(e) = fs::write(&new, text).and_then(|()| fs::rename(&new, self.file(*token))) {
@@ -104,7 +121,9 @@ fn known(path: &Path) -> Option<Known> {
     let text = fs::read_to_string(path).ok()?;
     let mut words = text.split(' ');
     let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    Some(Known { token, pid, started, is_idle: words.next() == Some("idle") })
+    let word = words.next()?;
+    let (standing, _) = Standing::ALL.into_iter().find(|(_, w)| *w == word)?;
+    Some(Known { token, pid, started, standing })
 }
 
 /// When process `pid` started, in ticks since the machine did; `None` without such a process.
@@ -133,14 +152,14 @@ mod tests {
         registry.add(1, std::process::id());
         let gone = registry.remove(3).unwrap();
         assert!(registry.remove(1).is_none() && registry.remove(7).is_none());
-        registry.note(&Known { is_idle: true, ..gone });
+        registry.note(&gone.standing(Standing::Idle));
         fs::write(registry.file(8), "half").unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         let (next, mut left) = Registry::open(&socket).unwrap();
         left.sort_by_key(|k| k.token);
-        let left: Vec<_> = left.iter().map(|k| (k.token, k.is_alive(), k.is_idle)).collect();
-        assert_eq!(left, [(1, true, false), (2, false, false), (3, false, true)]);
+        let left: Vec<_> = left.iter().map(|k| (k.token, k.is_alive(), k.standing)).collect();
+        assert_eq!(left, [(1, true, Standing::Holder), (2, false, Standing::Holder), (3, false, Standing::Idle)]);
         next.forget(2);
         assert_eq!(Registry::open(&socket).unwrap().1.len(), 2);
     }

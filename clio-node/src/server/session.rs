@@ -1,11 +1,13 @@
 //! One client.
 
+use super::Shared;
 use super::bulk;
 use super::callbacks::{Callbacks, Glimpses};
+use super::clients::Leaving;
+use super::greeting::Greeted;
 use super::locks::Locks;
 use super::names::{self, OpenFiles};
 use super::outbox::Outbox;
-use super::{Greeted, Leaving, Shared};
 use crate::socket::{Buffer, Socket};
 use crate::wire::{self, Answer, FromClient, NamesOp, Request, WireOp, op_from_wire};
 use clio_arena::Mapping;
@@ -90,7 +92,7 @@ impl Session {
         for _ in 0..PACKETS_A_TURN {
             let Some((packet, fd)) = self.socket.receive(buffer, false)? else { return Ok(Turn::Over) };
             let Some(greeted) = self.greeted.get() else {
-                let greeted = super::greet(&self.shared, &self.socket, &self.peer, packet, fd)?;
+                let greeted = super::greeting::greet(&self.shared, &self.socket, &self.peer, packet, fd)?;
                 let waits = greeted.waits;
                 let _ = self.greeted.set(greeted);
                 if waits {
@@ -272,6 +274,7 @@ impl Session {
         let leaving = match why {
             _ if self.is_bye.load(Ordering::Relaxed) => Leaving::ForGood,
             SessionEnd::Stopping if had_locks => Leaving::WithLocks,
+            SessionEnd::Stopping => Leaving::Idle,
             _ => Leaving::Cut,
         };
         // Where the daemon ends, what is open stays so, for the next one.
