@@ -1,9 +1,10 @@
 use crate::buddy::BlockNo;
+use crate::head;
 use crate::mapping::Mapping;
 use crate::pool::{Pool, Take};
 use crate::size_class::{CHUNK_BYTES, SizeClass};
 use clio_core::lockrank::{LockRank, RankedMutex};
-use clio_core::memory::words::SharedWords;
+use clio_core::memory::staging::StagingTable;
 use clio_core::memory::{MemRef, PageMemory};
 use clio_core::sync::Mutex;
 use clio_core::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,10 @@ use std::sync::Arc;
 /// fault. The limit is on what is given out; what is mapped can exceed it by less than a chunk.
 #[derive(Debug)]
 pub struct Arena {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
+    /// Chunks before the first one with page memory.
+    head_chunks: usize,
+    staging: Option<Arc<StagingTable>>,
     pool: RankedMutex<Pool>,
     /// Held while a chunk is made, taken before `pool`: the others go on with what there is.
     growing: Mutex<()>,
@@ -33,7 +37,7 @@ impl Arena {
     /// EINVAL if `limit_bytes` exceeds 16 TiB; ENOMEM for want of address space.
     pub fn private(limit_bytes: usize) -> Result<Self> {
         let chunks = checked_chunks(limit_bytes)?;
-        Ok(Self::over(Mapping::reserve_private(chunks)?, limit_bytes))
+        Ok(Self::over(Arc::new(Mapping::reserve_private(chunks)?), limit_bytes, 0, None))
     }
 
     /// Memory in a sealed memfd ([`Arena::fd`]) that another process can map too.
@@ -41,25 +45,45 @@ impl Arena {
     /// # Errors
     /// EINVAL if `limit_bytes` exceeds 16 TiB; EMFILE, ENFILE, ENOMEM.
     pub fn shared(limit_bytes: usize) -> Result<Self> {
-        let chunks = checked_chunks(limit_bytes)?;
-        Ok(Self::over(Mapping::create_shared(chunks)?, limit_bytes))
+        checked_chunks(limit_bytes)?;
+        Self::over_shared(Arc::new(Mapping::for_arena(limit_bytes)?), limit_bytes)
     }
 
-    /// As [`Arena::shared`], over a memfd that another process made; its size is the limit. Only one process allocates
-    /// from it: the other goes by offsets ([`Mapping::attach`]).
+    /// As [`Arena::shared`], over a memfd that another process made ([`Mapping::for_arena`]); its room is the limit. Only one
+    /// process allocates from it: the other goes by offsets ([`Mapping::attach`]).
     ///
     /// # Errors
-    /// As [`Mapping::attach`].
+    /// As [`Mapping::attach`]; EINVAL if there is no room for page memory.
     pub fn attach(fd: OwnedFd) -> Result<Self> {
-        let mapping = Mapping::attach(fd)?;
-        let limit_bytes = mapping.len();
+        let mapping = Arc::new(Mapping::attach(fd)?);
+        let chunks = mapping.len() / CHUNK_BYTES;
+        let limit_bytes = (chunks - head::head_chunks(chunks)) * CHUNK_BYTES;
+        if limit_bytes == 0 {
+            return Err(Error::new(Errno::EINVAL, "attach arena", "it has no room for page memory"));
+        }
         checked_chunks(limit_bytes)?;
-        Ok(Self::over(mapping, limit_bytes))
+        Self::over_shared(mapping, limit_bytes)
     }
 
-    fn over(mapping: Mapping, limit_bytes: usize) -> Self {
+    fn over_shared(mapping: Arc<Mapping>, limit_bytes: usize) -> Result<Self> {
+        let head_chunks = head::head_chunks(mapping.len() / CHUNK_BYTES);
+        let whole = mapping.at(0, mapping.len());
+        let (Some(words), Some(whole)) = (head::mark(&mapping), whole) else {
+            return Err(Error::new(Errno::EINVAL, "attach arena", "its head can't be used"));
+        };
+        let staging = Some(Arc::new(StagingTable::new(words, whole)));
+        Ok(Self::over(mapping, limit_bytes, head_chunks, staging))
+    }
+
+    fn over(mapping: Arc<Mapping>, limit_bytes: usize, head_chunks: usize, staging: Option<Arc<StagingTable>>) -> Self {
         let pool = RankedMutex::new(LockRank::Leaf, Pool::new(limit_bytes));
-        Self { mapping, pool, growing: Mutex::new(()), used_bytes: AtomicUsize::new(0) }
+        let (growing, used_bytes) = (Mutex::new(()), AtomicUsize::new(0));
+        Self { mapping, head_chunks, staging, pool, growing, used_bytes }
+    }
+
+    /// Bytes before the first page memory.
+    fn head_bytes(&self) -> usize {
+        self.head_chunks * CHUNK_BYTES
     }
 
     /// The memfd to hand to another process; `None` if private.
@@ -80,13 +104,7 @@ impl Arena {
 
     /// The bytes `[offset, offset + len)`, given out or not; `None` if they aren't all in chunks that exist.
     pub fn at(&self, offset: u64, len: usize) -> Option<MemRef> {
-        self.mapping.within(offset, len, self.mapped())
-    }
-
-    /// `mem` as atomic words, which keep the arena alive; `None` if it isn't from here. For tables that live in the
-    /// arena, such as [`staging`](crate::staging) records. The caller doesn't free `mem` while they are in use.
-    pub fn words(self: &Arc<Self>, mem: MemRef) -> Option<SharedWords> {
-        self.mapping.words_of(mem, self.clone(), self.mapped())
+        self.mapping.within(offset, len, self.head_bytes() + self.mapped())
     }
 
     #[cold]
@@ -102,7 +120,7 @@ impl Arena {
             }
             let chunk = pool.chunks();
             drop(pool);
-            if !self.mapping.populate(chunk) {
+            if !self.mapping.populate(self.head_chunks + chunk) {
                 return None;
             }
             pool = self.pool.lock();
@@ -113,14 +131,8 @@ impl Arena {
     #[inline]
     fn give_out(&self, pool: &Pool, block: BlockNo, class: SizeClass) -> MemRef {
         self.used_bytes.store(pool.used_bytes(), Ordering::Relaxed);
-        let offset = u64::from(block) * BLOCK_SIZE;
+        let offset = self.head_bytes() as u64 + u64::from(block) * BLOCK_SIZE;
         self.mapping.within(offset, class.bytes(), usize::MAX).expect("the pool has only blocks of existing chunks")
-    }
-}
-
-impl AsRef<Mapping> for Arena {
-    fn as_ref(&self) -> &Mapping {
-        &self.mapping
     }
 }
 
@@ -149,7 +161,8 @@ impl PageMemory for Arena {
     #[inline]
     #[track_caller]
     fn free(&self, mem: MemRef) {
-        let place = self.mapping.offset_of(mem).filter(|offset| offset.is_multiple_of(BLOCK_SIZE));
+        let place = self.mapping.offset_of(mem).and_then(|offset| offset.checked_sub(self.head_bytes() as u64));
+        let place = place.filter(|offset| offset.is_multiple_of(BLOCK_SIZE));
         let (Some(offset), Some(class)) = (place, SizeClass::of(mem.len())) else {
             panic!("{mem:?} is freed to an arena that it isn't from, or in part")
         };
@@ -161,12 +174,17 @@ impl PageMemory for Arena {
     fn used(&self) -> usize {
         self.used_bytes.load(Ordering::Relaxed)
     }
+
+    /// A shared arena's.
+    fn staging(&self) -> Option<Arc<StagingTable>> {
+        self.staging.clone()
+    }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
         if self.pool.get_mut().used_bytes() > 0 {
-            self.mapping.leak();
+            std::mem::forget(self.mapping.clone());
         }
     }
 }

@@ -5,15 +5,14 @@
 //!   that a change of sizes strands nothing. Its book-keeping is in private memory.
 //! - [`Mapping`] is the address space below it, and what the other side of a shared arena has of it: bytes and words
 //!   by checked offsets.
-//! - [`staging`] is the protocol by which a write outlives its process: records in arena memory, published against
-//!   the generation of a lock.
+//! - A shared arena begins with the [staging records](clio_core::memory::staging) of its user.
 
 mod arena;
 mod buddy;
+mod head;
 mod mapping;
 mod pool;
 mod size_class;
-pub mod staging;
 
 pub use arena::Arena;
 pub use mapping::Mapping;

@@ -1,6 +1,7 @@
 #![expect(unsafe_code, reason = "system calls that map memory; each block has its proof")]
 //! Address space for an arena: private and huge-paged, or a sealed memfd that other processes map too.
 
+use crate::head;
 use crate::size_class::CHUNK_BYTES;
 use clio_core::memory::MemRef;
 use clio_core::memory::words::SharedWords;
@@ -41,11 +42,25 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// A sealed memfd with room for `bytes` of page memory, mapped. It costs memory only as it is used.
+    ///
+    /// # Errors
+    /// EINVAL if that exceeds the address space; EMFILE, ENFILE for want of descriptors; ENOMEM; EFBIG if RLIMIT_FSIZE is
+    /// less.
+    pub fn for_arena(bytes: usize) -> Result<Self> {
+        Self::create_shared(head::all_chunks(bytes.div_ceil(CHUNK_BYTES)))
+    }
+
+    /// The staging records of whoever uses the arena that this is; `None` if it keeps none.
+    pub fn records(self: &Arc<Self>) -> Option<SharedWords> {
+        head::records(self)
+    }
+
     /// A sealed memfd of `chunks` chunks, mapped. It costs memory only as chunks are populated.
     ///
     /// # Errors
     /// EMFILE, ENFILE for want of descriptors; ENOMEM; EFBIG if RLIMIT_FSIZE is less.
-    pub fn create_shared(chunks: usize) -> Result<Self> {
+    pub(crate) fn create_shared(chunks: usize) -> Result<Self> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name is a C string.
         let fd = unsafe { libc::memfd_create(c"clio-arena".as_ptr(), flags) };
@@ -181,19 +196,6 @@ impl Mapping {
         offset.is_multiple_of(8).then(|| unsafe { SharedWords::in_memory(mem, self.clone()) })
     }
 
-    /// `mem`, which `keep` keeps mapped and which is from here, as atomic words; `None` if it isn't from here, or isn't
-    /// aligned.
-    pub(crate) fn words_of<K>(&self, mem: MemRef, keep: Arc<K>, end: usize) -> Option<SharedWords>
-    where
-        K: AsRef<Mapping> + Send + Sync + 'static,
-    {
-        assert!(std::ptr::eq((*keep).as_ref(), self), "the mapping is kept by another owner");
-        let offset = self.offset_of(mem).filter(|offset| offset.is_multiple_of(8))?;
-        let mem = self.within(offset, mem.len(), end)?;
-        // SAFETY: mapped as long as `keep`, by the assertion, and accessible, by `end`; otherwise as in `words`.
-        Some(unsafe { SharedWords::in_memory(mem, keep) })
-    }
-
     /// The bytes `[offset, offset + len)`, if they lie below `end`, which is how far the memory is accessible.
     pub(crate) fn within(&self, offset: u64, len: usize, end: usize) -> Option<MemRef> {
         let offset = usize::try_from(offset).ok()?;
@@ -210,19 +212,12 @@ impl Mapping {
         let offset = (mem.as_ptr() as usize).checked_sub(self.base.as_ptr() as usize)?;
         (offset.checked_add(mem.len())? <= self.len).then_some(offset as u64)
     }
-
-    /// Leaves the memory mapped for good.
-    pub(crate) fn leak(&mut self) {
-        self.len = 0;
-    }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if self.len > 0 {
-            // SAFETY: the range is this mapping's own. An arena with memory in use leaks it instead.
-            unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
-        }
+        // SAFETY: the range is this mapping's own. An arena with memory in use keeps it instead.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 

@@ -47,7 +47,8 @@ fn offsets_name_memory() {
         let offset = arena.offset_of(a).unwrap();
         assert_eq!(arena.at(offset, 65536), Some(a));
         assert_eq!(arena.offset_of(a.slice(5..7)), Some(offset + 5));
-        assert_eq!(arena.at(CHUNK_BYTES as u64 - 1, 2), None, "not mapped yet");
+        let mapped = (offset / CHUNK_BYTES as u64 + 1) * CHUNK_BYTES as u64;
+        assert_eq!(arena.at(mapped - 1, 2), None, "not mapped yet");
         assert_eq!(arena.at(u64::MAX, 2), None);
         assert_eq!(arena.at(1, usize::MAX), None);
         let other = Arena::private(4096).unwrap();
@@ -65,43 +66,52 @@ fn a_second_mapping_sees_the_same_bytes() {
     let mut buf = [0; 9];
     peer.at(arena.offset_of(mem).unwrap() + 100, 9).unwrap().read_at(0, &mut buf);
     assert_eq!(&buf, b"published");
-    assert_eq!(peer.at((4 << 20) - 1, 2), None);
-    assert!(peer.at((4 << 20) - 1, 1).is_some());
+    // With a chunk of head.
+    assert_eq!(peer.at((6 << 20) - 1, 2), None);
+    assert!(peer.at((6 << 20) - 1, 1).is_some());
 }
 
 #[test]
-fn words_in_an_arena_are_the_peers_words() {
-    use clio_core::sync::atomic::Ordering::Relaxed;
-    let arena = Arc::new(Arena::shared(4 << 20).unwrap());
-    let mem = arena.alloc(4096).unwrap();
-    let offset = arena.offset_of(mem).unwrap();
-    let words = arena.words(mem.slice(64..128)).unwrap();
-    assert_eq!(words.len(), 8);
-    words[3].store(77, Relaxed);
-    let peer = Arc::new(Mapping::attach(arena.fd().unwrap().try_clone_to_owned().unwrap()).unwrap());
-    assert_eq!(peer.words(offset + 64, 8).unwrap()[3].load(Relaxed), 77);
-    assert!(peer.words(offset + 4, 1).is_none(), "misaligned");
-    assert!(peer.words((4 << 20) - 8, 2).is_none() && peer.words(0, usize::MAX).is_none());
-    assert!(arena.words(mem.slice(1..9)).is_none(), "misaligned");
-    let other = Arena::private(4096).unwrap();
-    assert!(arena.words(other.alloc(4096).unwrap()).is_none());
-    drop(arena);
-    words[3].store(78, Relaxed);
-    assert_eq!(peer.words(offset + 64, 8).unwrap()[3].load(Relaxed), 78);
+fn what_is_dirty_is_said_at_the_head_of_a_shared_arena() {
+    use clio_core::memory::staging;
+    use clio_core::units::{BlockSet, Fid};
+    let daemon = Arc::new(Mapping::for_arena(3 << 20).unwrap());
+    assert!(daemon.records().is_none(), "nobody keeps any");
+    let client = Arena::attach(daemon.fd().unwrap().try_clone_to_owned().unwrap()).unwrap();
+    let table = client.staging().unwrap();
+    let mem = client.alloc(4096).unwrap();
+    let record = table.claim(Fid::new(1, 2), 1 << 20).unwrap();
+    table.set_piece(record, 0, 7, mem);
+    table.add(record, BlockSet::range(7..8));
+    let found: Vec<_> = staging::read(&daemon.records().unwrap(), daemon.len() as u64).map(Result::unwrap).collect();
+    let [folio] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((folio.fid, folio.runs[0].extent.start), (Fid::new(1, 2), (1 << 20) + 7 * 4096));
+    assert_eq!(Some(folio.runs[0].at), client.offset_of(mem));
+    assert!(folio.runs[0].at >= CHUNK_BYTES as u64, "page memory comes after the head");
+    // The records outlive the arena, as whoever uses them may.
+    drop(client);
+    table.remove(record, BlockSet::range(7..8));
+    assert_eq!(staging::read(&daemon.records().unwrap(), daemon.len() as u64).count(), 0);
 }
 
 #[test]
 fn an_arena_over_a_peers_memfd_allocates() {
-    let daemon = Mapping::create_shared(2).unwrap();
+    let daemon = Mapping::for_arena(2 * CHUNK_BYTES).unwrap();
     let client = Arena::attach(daemon.fd().unwrap().try_clone_to_owned().unwrap()).unwrap();
-    assert_eq!(std::iter::from_fn(|| client.alloc(1 << 20)).count(), 4);
+    let pieces: Vec<_> = std::iter::from_fn(|| client.alloc(1 << 20)).collect();
+    assert_eq!(pieces.len(), 4);
+    pieces.into_iter().for_each(|mem| client.free(mem));
+    assert_eq!(client.used(), 0);
+    let too_small = Mapping::create_shared(1).unwrap();
+    let refused = Arena::attach(too_small.fd().unwrap().try_clone_to_owned().unwrap()).unwrap_err();
+    assert_eq!(refused.errno(), Errno::EINVAL);
 }
 
 #[test]
 fn the_size_of_a_shared_arena_is_sealed_and_checked() {
     let arena = Arena::shared(2 << 20).unwrap();
     let file = std::fs::File::from(arena.fd().unwrap().try_clone_to_owned().unwrap());
-    assert!(file.set_len(0).is_err() && file.set_len(4 << 20).is_err());
+    assert!(file.set_len(0).is_err() && file.set_len(8 << 20).is_err());
     let plain = std::fs::File::open("/proc/self/exe").unwrap();
     let error = Mapping::attach(plain.as_fd().try_clone_to_owned().unwrap()).unwrap_err();
     assert_eq!(error.errno(), Errno::EINVAL);

@@ -66,6 +66,16 @@ impl Store {
         status["daemon"]["pid"].as_i64().map(|pid| pid as i32)
     }
 
+    /// Opens the store without a daemon, as soon as the one that was told to end has.
+    pub fn open_folder(&self) -> clio::Client {
+        loop {
+            match clio::Client::open(&format!("dir:{}", self.path().display())) {
+                Err(e) if e.errno() == clio::Errno::EBUSY => std::thread::yield_now(),
+                client => return client.expect("open"),
+            }
+        }
+    }
+
     /// Waits until process `pid` has ended.
     pub fn wait_for_end(pid: i32) {
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat"));

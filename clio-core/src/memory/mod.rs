@@ -5,6 +5,7 @@ mod copy;
 #[cfg(clio_loom)]
 mod loom_memory;
 mod memref;
+pub mod staging;
 pub mod words;
 
 pub use copy::{copy_in, copy_in_nt, copy_out, copy_within, copy_within_nt, fill};
@@ -12,7 +13,9 @@ pub use copy::{copy_in, copy_in_nt, copy_out, copy_within, copy_within_nt, fill}
 pub use loom_memory::LoomMemory;
 pub use memref::MemRef;
 
+use staging::StagingTable;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Gives out page memory in size classes. Implemented by `clio-arena`; memory given out is never unmapped while the
 /// provider lives, so that an optimistic reader of a recycled block reads stale bytes, but never faults.
@@ -26,4 +29,9 @@ pub trait PageMemory: Send + Sync + Debug {
 
     /// Bytes given out.
     fn used(&self) -> usize;
+
+    /// Where to say what of the memory is dirty, if somebody else is to write it out should this process die.
+    fn staging(&self) -> Option<Arc<StagingTable>> {
+        None
+    }
 }

@@ -46,11 +46,13 @@ pub fn fast_write(object: &Object, offset: u64, buf: &[u8], mtime: u64) -> Resul
     }
     let end = offset + buf.len() as u64;
     let eof = object.attrs().kms().saturating_sub(offset - at as u64);
-    cell.write(&mut state, object.slab().memory().as_ref(), at, buf, eof).map_err(|_| WriteRefusal::NotNow)?;
+    cell.write(&mut state, object.slab().backing(), at, buf, eof).map_err(|_| WriteRefusal::NotNow)?;
     // Raised under the folio's mutex: whoever revokes the lock comes after, and sees the size.
     // The sub-object first: whoever sees the file's new size finds it at the stripe too.
     match &state.sub {
-        Some((sub, base)) => AttrCell::raise_both(sub, base + (at + buf.len()) as u64, object.attrs(), end, mtime),
+        Some(sub) => {
+            AttrCell::raise_both(&sub.attrs, sub.offset + (at + buf.len()) as u64, object.attrs(), end, mtime);
+        }
         None => object.attrs().raise(end, mtime),
     }
     Ok(())

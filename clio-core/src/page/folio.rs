@@ -8,11 +8,11 @@
 //! bytes, finds out, and discards them.
 
 use super::atomic_blocks::AtomicBlocks;
+use super::backing::Backing;
 use super::folio_state::FolioState;
 use super::segments::Segments;
 use super::slab::CellId;
 use crate::lockrank::{LockRank, RankedGuard, RankedMutex};
-use crate::memory::PageMemory;
 use crate::sync::Condvar;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::units::{BLOCK_SIZE, BlockSet};
@@ -80,12 +80,13 @@ impl FolioCell {
     }
 
     /// Ends it: memory goes back, and readers of this generation are turned away.
-    pub(super) fn end_life(&self, memory: &dyn PageMemory) {
+    pub(super) fn end_life(&self, backing: &Backing) {
         let mut state = self.state.lock();
+        backing.settle(&mut state, BlockSet::EMPTY);
         self.change(|| {
             self.valid.store(BlockSet::EMPTY);
             self.dirty.store(BlockSet::EMPTY);
-            self.segments.detach(memory, BlockSet::EMPTY);
+            self.segments.detach(backing.memory().as_ref(), BlockSet::EMPTY);
         });
         state.end_life();
         let generation = (self.seq.load(Ordering::Relaxed) >> 32) as u32;
@@ -179,7 +180,7 @@ impl FolioCell {
     pub(super) fn write(
         &self,
         state: &mut FolioState,
-        memory: &dyn PageMemory,
+        backing: &Backing,
         at: usize,
         buf: &[u8],
         eof: u64,
@@ -195,14 +196,16 @@ impl FolioCell {
                 return Err(WriteRefusal::Fragmented(b));
             }
         }
+        backing.check_room(state, ragged)?;
         if !self.segments.hold(at..end) {
             if !self.segments.growth(touched).and(state.in_flight()).is_empty() {
                 return Err(WriteRefusal::NotNow);
             }
-            if !self.attach(memory, touched) {
+            if !self.attach(state, backing, touched) {
                 return Err(WriteRefusal::NoMemory);
             }
         }
+        backing.claim(state)?;
         self.change(|| {
             let mut valid = self.valid().or(full);
             let dirty = self.dirty();
@@ -214,6 +217,7 @@ impl FolioCell {
             self.valid.store(valid);
             self.dirty.store(dirty.or(touched));
         });
+        backing.publish(state, &self.segments, touched, ragged);
         if !self.accessed.load(Ordering::Relaxed) {
             self.accessed.store(true, Ordering::Relaxed);
         }
@@ -256,9 +260,10 @@ impl FolioCell {
 
     /// Attaches memory for `blocks`. Blocks in transfer must not move: the caller has made sure that none is, in a
     /// segment that would grow.
-    pub(super) fn attach(&self, memory: &dyn PageMemory, blocks: BlockSet) -> bool {
+    pub(super) fn attach(&self, state: &FolioState, backing: &Backing, blocks: BlockSet) -> bool {
         let keep = self.valid().or(self.dirty());
-        self.change(|| self.segments.attach(memory, blocks, keep))
+        let moved = |segment| backing.moved(state, &self.segments, segment);
+        self.change(|| self.segments.attach(backing.memory().as_ref(), blocks, keep, moved))
     }
 
     /// Makes `blocks` valid, after a read.
@@ -272,13 +277,14 @@ impl FolioCell {
     }
 
     /// Forgets the content of `blocks` and gives back memory that nothing else uses.
-    pub(super) fn forget(&self, state: &mut FolioState, memory: &dyn PageMemory, blocks: BlockSet) {
+    pub(super) fn forget(&self, state: &mut FolioState, backing: &Backing, blocks: BlockSet) {
+        let valid = self.valid().minus(blocks);
+        let dirty = self.dirty().minus(blocks);
+        backing.settle(state, dirty);
         self.change(|| {
-            let valid = self.valid().minus(blocks);
-            let dirty = self.dirty().minus(blocks);
             self.valid.store(valid);
             self.dirty.store(dirty);
-            self.segments.detach(memory, valid.or(dirty).or(state.in_flight()));
+            self.segments.detach(backing.memory().as_ref(), valid.or(dirty).or(state.in_flight()));
         });
         state.partial.remove_all(blocks);
         state.window = state.window.minus(blocks);
@@ -286,25 +292,27 @@ impl FolioCell {
 
     /// Cuts the content at `at`: whole blocks beyond are forgotten, the rest of the block that holds `at` becomes
     /// zeros. None of them may be in transfer.
-    pub(super) fn truncate(&self, state: &mut FolioState, memory: &dyn PageMemory, at: usize, blocks: usize) {
+    pub(super) fn truncate(&self, state: &mut FolioState, backing: &Backing, at: usize, blocks: usize) {
         let first_gone = at.div_ceil(BLOCK_SIZE as usize);
         let block = at / BLOCK_SIZE as usize;
         let within = at % BLOCK_SIZE as usize;
         if within != 0 && (self.valid().contains(block) || self.dirty().contains(block)) {
             let whole = self.dirty().contains(block) && !state.partial.contains(block);
             let left = state.partial.clip(block, within, whole);
+            let mut dirty = self.dirty();
+            if !left {
+                dirty.remove(block);
+            }
+            backing.clipped(state, block);
+            backing.settle(state, dirty);
             self.change(|| {
-                let mut dirty = self.dirty();
-                if !left {
-                    dirty.remove(block);
-                }
                 self.dirty.store(dirty);
                 if let Some(mem) = self.segments.at(at..(block + 1) * BLOCK_SIZE as usize) {
                     mem.zero();
                 }
             });
         }
-        self.forget(state, memory, BlockSet::range(first_gone.min(blocks)..blocks));
+        self.forget(state, backing, BlockSet::range(first_gone.min(blocks)..blocks));
     }
 
     /// Dirty ranges of block `b` in transfer, in bytes of the folio.

@@ -9,8 +9,9 @@ use super::state::{IllegalTransition, PageState};
 use super::sync_io::SyncIo;
 use crate::error::{Errno, Error};
 use crate::io::IoId;
+use crate::memory::staging::RecordIndex;
 use crate::object::AttrCell;
-use crate::units::BlockSet;
+use crate::units::{BlockSet, Fid};
 use std::sync::Arc;
 
 /// A move along the table's edges.
@@ -30,6 +31,16 @@ pub(super) enum Move {
     Delete,
 }
 
+/// The sub-object of a folio.
+#[derive(Debug)]
+pub(super) struct Sub {
+    pub(super) fid: Fid,
+    /// A cached write raises its KMS.
+    pub(super) attrs: Arc<AttrCell>,
+    /// Where in it the folio starts, in bytes.
+    pub(super) offset: u64,
+}
+
 /// State guarded by the folio's mutex.
 #[derive(Debug, Default)]
 pub(super) struct FolioState {
@@ -45,8 +56,11 @@ pub(super) struct FolioState {
     pub(super) window: BlockSet,
     /// Blocks that no window is opened for: somebody cuts them, or writes them past the cache.
     pub(super) barred: BlockSet,
-    /// Attributes of the sub-object, and where in it the folio starts: a cached write raises its KMS.
-    pub(super) sub: Option<(Arc<AttrCell>, u64)>,
+    /// Where in which sub-object the folio lies.
+    pub(super) sub: Option<Sub>,
+    /// Says what of the folio is not at its target yet, if anything: exactly the blocks that are dirty or being written
+    /// out.
+    pub(super) record: Option<RecordIndex>,
     pub(super) partial: PartialBlocks,
     /// Who waits for which blocks' transfer.
     pub(super) sync: Vec<(BlockSet, Arc<SyncIo>)>,
@@ -59,6 +73,11 @@ impl FolioState {
     #[inline]
     pub(super) fn in_flight(&self) -> BlockSet {
         self.page_in.or(self.page_out)
+    }
+
+    /// Blocks being written out.
+    pub(super) fn page_out(&self) -> BlockSet {
+        self.page_out
     }
 
     /// Whether an IO owns the folio.
@@ -158,7 +177,8 @@ impl FolioState {
 
     /// The cell's next folio starts as the first did.
     pub(super) fn end_life(&mut self) {
-        debug_assert!(self.in_flight().is_empty() && self.owner.is_none(), "a folio is freed in use");
+        let is_unused = self.in_flight().is_empty() && self.owner.is_none() && self.record.is_none();
+        debug_assert!(is_unused, "a folio is freed in use");
         self.partial.clear();
         let partial = std::mem::take(&mut self.partial);
         let mut sync = std::mem::take(&mut self.sync);

@@ -1,6 +1,7 @@
 //! Pages: folios of a file in the cache, as top-page and sub-page over one memory.
 
 mod atomic_blocks;
+mod backing;
 mod bar;
 mod fast;
 mod folio;
@@ -17,6 +18,9 @@ mod state;
 mod sync_io;
 mod transfer;
 mod tree;
+
+#[cfg(all(test, not(clio_loom)))]
+mod backing_tests;
 
 #[cfg(all(test, clio_loom))]
 mod loom_tests;
@@ -36,12 +40,13 @@ pub use tree::PageTree;
 
 use crate::env::Env;
 use crate::error::{Errno, Error, Result};
-use crate::memory::PageMemory;
 use crate::object::Object;
 use crate::sync::OnceLock;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::units::{BLOCK_SIZE, BlockSet, Extent, Fid, PageIndex};
+use backing::Backing;
 use folio::FolioCell;
+use folio_state::Sub;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -68,8 +73,8 @@ impl Folio {
         self.slab.cell(self.id.index)
     }
 
-    fn memory(&self) -> &dyn PageMemory {
-        self.slab.memory().as_ref()
+    fn backing(&self) -> &Backing {
+        self.slab.backing()
     }
 
     fn blocks(&self) -> usize {
@@ -189,7 +194,8 @@ impl Page {
         child: Option<Arc<Page>>,
     ) -> Result<Arc<Page>> {
         if child.is_none() {
-            folio.cell().lock().sub = Some((object.attrs().clone(), index.0 * object.folio_size()));
+            let sub = Sub { fid: object.fid(), attrs: object.attrs().clone(), offset: index.0 * object.folio_size() };
+            folio.cell().lock().sub = Some(sub);
         }
         let mut builder = PageBuilder { object, index, folio };
         let mut slices = SmallVec::new();

@@ -46,7 +46,7 @@ impl OwnedPage {
             BlockSet::touching(at as u64, (at + buf.len()) as u64).and(state.in_flight()).is_empty(),
             "write to blocks in transfer"
         );
-        cell.write(&mut state, folio.memory(), at, buf, eof)
+        cell.write(&mut state, folio.backing(), at, buf, eof)
     }
 
     /// Raises size, KMS and times of `object`, the file that this is a page of, and before it those of the stripe: a write up
@@ -54,7 +54,7 @@ impl OwnedPage {
     pub fn raise(&self, object: &Object, end: usize, mtime: u64) {
         let file_end = self.page.offset() + end as u64;
         match &self.page.folio().cell().lock().sub {
-            Some((sub, base)) => AttrCell::raise_both(sub, base + end as u64, object.attrs(), file_end, mtime),
+            Some(sub) => AttrCell::raise_both(&sub.attrs, sub.offset + end as u64, object.attrs(), file_end, mtime),
             None => object.attrs().raise(file_end, mtime),
         }
     }
@@ -62,8 +62,8 @@ impl OwnedPage {
     /// Attaches memory for `blocks`. False if there is none.
     pub fn attach(&self, blocks: BlockSet) -> bool {
         let folio = self.page.folio();
-        let _state = folio.cell().lock();
-        folio.cell().attach(folio.memory(), blocks)
+        let state = folio.cell().lock();
+        folio.cell().attach(&state, folio.backing(), blocks)
     }
 
     /// Has `sync` told when those of `blocks` complete that a `prep` moves into a transfer while the page is owned.
@@ -85,14 +85,14 @@ impl OwnedPage {
     pub fn truncate(&self, at: usize) {
         let folio = self.page.folio();
         let mut state = folio.cell().lock();
-        folio.cell().truncate(&mut state, folio.memory(), at, folio.blocks());
+        folio.cell().truncate(&mut state, folio.backing(), at, folio.blocks());
     }
 
     /// Forgets the content of `blocks`, dirty or not.
     pub fn forget(&self, blocks: BlockSet) {
         let folio = self.page.folio();
         let mut state = folio.cell().lock();
-        folio.cell().forget(&mut state, folio.memory(), blocks);
+        folio.cell().forget(&mut state, folio.backing(), blocks);
     }
 }
 

@@ -66,6 +66,12 @@ impl PartialBlocks {
         false
     }
 
+    /// A block that has an entry, and how many ranges all entries have.
+    pub(super) fn weight(&self) -> Option<(usize, usize)> {
+        let first = self.0.first()?.block as usize;
+        Some((first, self.0.iter().map(|e| e.ranges.len()).sum()))
+    }
+
     /// Forgets the entries of `blocks`.
     #[inline]
     pub(super) fn remove_all(&mut self, blocks: BlockSet) {

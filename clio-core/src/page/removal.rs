@@ -18,7 +18,7 @@ impl Page {
             state = state.wait(&cell.changed);
         }
         let open = state.window.and(blocks);
-        cell.forget(&mut state, self.folio.memory(), blocks);
+        cell.forget(&mut state, self.folio.backing(), blocks);
         drop(state);
         self.tell_window_closed(env, open);
     }
@@ -92,7 +92,7 @@ impl Page {
             }
             let open = state.window;
             let all = self.all_blocks();
-            cell.forget(&mut state, self.folio.memory(), all);
+            cell.forget(&mut state, self.folio.backing(), all);
             open
         };
         cell.changed.notify_all();

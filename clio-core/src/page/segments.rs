@@ -106,17 +106,37 @@ impl Segments {
         })
     }
 
-    /// Attaches memory for `blocks`; `keep` names blocks whose content must survive a move to a larger piece.
+    /// Attaches memory for `blocks`; `keep` names blocks whose content must survive a move to a larger piece. `moved` is
+    /// told of each segment whose blocks have moved, before their old memory is given back.
     /// Returns false if memory ran out: what was attached before stays.
-    pub(super) fn attach(&self, memory: &dyn PageMemory, blocks: BlockSet, keep: BlockSet) -> bool {
+    pub(super) fn attach(
+        &self,
+        memory: &dyn PageMemory,
+        blocks: BlockSet,
+        keep: BlockSet,
+        moved: impl Fn(usize),
+    ) -> bool {
         (0..SEGMENTS).all(|s| {
             let base = s * SEGMENT_BLOCKS;
             let wanted = blocks.and(BlockSet::range(base..base + SEGMENT_BLOCKS));
-            wanted.is_empty() || self.attach_one(memory, s, wanted, keep)
+            wanted.is_empty() || self.attach_one(memory, s, wanted, keep, &moved)
         })
     }
 
-    fn attach_one(&self, memory: &dyn PageMemory, segment: usize, wanted: BlockSet, keep: BlockSet) -> bool {
+    /// The memory of segment `segment`, and its first block there.
+    pub(super) fn piece(&self, segment: usize) -> Option<(usize, MemRef)> {
+        let piece = Piece::unpack(self.words.get(segment)?.load(Ordering::Relaxed))?;
+        Some((piece.first, piece.mem()))
+    }
+
+    fn attach_one(
+        &self,
+        memory: &dyn PageMemory,
+        segment: usize,
+        wanted: BlockSet,
+        keep: BlockSet,
+        moved: &impl Fn(usize),
+    ) -> bool {
         let base = segment * SEGMENT_BLOCKS;
         let old = Piece::unpack(self.words[segment].load(Ordering::Relaxed));
         let had = old.map_or(BlockSet::EMPTY, |p| BlockSet::range(base + p.first..base + p.first + p.blocks));
@@ -143,9 +163,12 @@ impl Segments {
                 let one = BLOCK_SIZE as usize;
                 mem.slice(to..to + one).copy_from(old.mem().slice(from..from + one));
             }
-            memory.free(old.mem());
         }
         self.words[segment].store(Piece { at, first, blocks }.pack(), Ordering::Relaxed);
+        if let Some(old) = old {
+            moved(segment);
+            memory.free(old.mem());
+        }
         true
     }
 

@@ -1,6 +1,7 @@
 //! A type-stable home for folios: cells are recycled, never freed, so that an optimistic reader may look at a cell
 //! that has meanwhile become another folio's, and finds out by its generation.
 
+use super::backing::Backing;
 use super::folio::FolioCell;
 use crate::lockrank::{LockRank, RankedMutex};
 use crate::memory::PageMemory;
@@ -36,7 +37,7 @@ impl CellId {
 pub struct FolioSlab {
     chunks: Box<[OnceLock<Box<[FolioCell]>>]>,
     free: RankedMutex<FreeCells>,
-    memory: Arc<dyn PageMemory>,
+    backing: Backing,
 }
 
 #[derive(Debug, Default)]
@@ -51,13 +52,19 @@ impl FolioSlab {
         Arc::new(Self {
             chunks: (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect(),
             free: RankedMutex::new(LockRank::Leaf, FreeCells::default()),
-            memory,
+            backing: Backing::new(memory),
         })
     }
 
     /// The page memory.
     pub fn memory(&self) -> &Arc<dyn PageMemory> {
-        &self.memory
+        self.backing.memory()
+    }
+
+    /// The page memory, and where it is said what of it is dirty.
+    #[inline]
+    pub(super) fn backing(&self) -> &Backing {
+        &self.backing
     }
 
     /// Folios alive.
@@ -85,7 +92,7 @@ impl FolioSlab {
 
     /// Takes a cell back; its memory returns to the provider.
     pub(super) fn free(&self, id: CellId) {
-        self.cell(id.index).end_life(self.memory.as_ref());
+        self.cell(id.index).end_life(&self.backing);
         self.free.lock().recycled.push(id.index);
     }
 
@@ -99,6 +106,6 @@ impl FolioSlab {
 
 impl fmt::Debug for FolioSlab {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FolioSlab").field("folios", &self.folios()).field("memory", &self.memory).finish()
+        f.debug_struct("FolioSlab").field("folios", &self.folios()).field("memory", self.memory()).finish()
     }
 }

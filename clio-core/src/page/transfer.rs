@@ -33,7 +33,7 @@ impl Page {
         match rw {
             Rw::Read => {
                 moving = moving.minus(cell.valid()).minus(cell.dirty());
-                if !moving.is_empty() && !cell.attach(self.folio.memory(), moving) {
+                if !moving.is_empty() && !cell.attach(&state, self.folio.backing(), moving) {
                     return Err(Error::new(Errno::ENOMEM, "read", "no page memory").on(self.fid));
                 }
                 state.set(Move::Prep(io, rw, moving))?;
@@ -158,8 +158,9 @@ impl Page {
         match (rw, result) {
             (Rw::Read, Ok(())) => cell.set_valid(blocks),
             (Rw::Write, Ok(())) => state.partial.remove_all(blocks),
-            (_, Err(_)) => cell.forget(&mut state, self.folio.memory(), blocks),
+            (_, Err(_)) => cell.forget(&mut state, self.folio.backing(), blocks),
         }
+        self.folio.backing().settle(&mut state, cell.dirty());
         let mut told = SmallVec::<[(usize, Arc<SyncIo>); 2]>::new();
         state.sync.retain_mut(|(waiting, sync)| {
             let n = waiting.and(blocks).count();

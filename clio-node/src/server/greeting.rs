@@ -39,7 +39,7 @@ pub(super) fn greet(
             return Ok((hello.token, Arc::new(Mapping::attach(arena.ok_or_else(none)?)?)));
         }
         let bytes = hello.arena_bytes.clamp(*ARENA_BYTES.start(), *ARENA_BYTES.end());
-        Ok((hello.token, Arc::new(Mapping::create_shared((bytes as usize).div_ceil(CHUNK_BYTES))?)))
+        Ok((hello.token, Arc::new(Mapping::for_arena(bytes as usize)?)))
     });
     let (token, arena) = welcomed.inspect_err(|e| refuse(socket, e))?;
     let (is_awaited, waits) = {

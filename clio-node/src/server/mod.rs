@@ -12,6 +12,7 @@
 mod bulk;
 mod callbacks;
 mod clients;
+mod drain;
 mod figures;
 mod greeting;
 mod locks;
@@ -51,6 +52,8 @@ use workers::Workers;
 
 /// Threads that work on names.
 const WORKERS: usize = 4;
+/// Threads that write out what clients leave that die.
+const DRAINS: usize = 2;
 /// Clients at once.
 const MAX_CLIENTS: usize = 1024;
 /// Time between two calls of [`Served::tick`].
@@ -118,6 +121,8 @@ struct Shared {
     started: Instant,
     salt: Salt,
     workers: RankedMutex<Option<Workers>>,
+    /// Write out what clients leave that die.
+    drains: RankedMutex<Option<Workers>>,
     syncs: Syncs,
     counters: Counters,
     clients_known: RankedMutex<Clients>,
@@ -146,7 +151,8 @@ impl Server {
             clients: AtomicUsize::new(0),
             started: Instant::now(),
             salt: Salt::new(clio_core::clock::now_ns()),
-            workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new(WORKERS)?)),
+            workers: RankedMutex::new(LockRank::Leaf, Some(Workers::new("cliod-names", WORKERS)?)),
+            drains: RankedMutex::new(LockRank::Leaf, Some(Workers::new("cliod-drain", DRAINS)?)),
             syncs: Syncs::default(),
             counters,
             clients_known: RankedMutex::new(LockRank::Leaf, clients_known),
@@ -195,7 +201,9 @@ impl Server {
         // as does the first.
         self.sessions.values().for_each(|session| session.outbox.close());
         ids.into_iter().for_each(|id| self.end(id, &SessionEnd::Stopping));
-        // Waits for what the workers have been given, the ends of these sessions too.
+        // Waits for what the workers have been given, the ends of these sessions too. Those that drain give them more.
+        let drains = self.shared.drains.lock().take();
+        drop(drains);
         let workers = self.shared.workers.lock().take();
         drop(workers);
         Ok(())
@@ -374,6 +382,14 @@ impl Shared {
         if let Some(workers) = &*self.workers.lock() {
             workers.push(Box::new(job));
         }
+    }
+
+    /// Has `job` done, which writes out what a client leaves. Blocks only where the service ends.
+    fn drain(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(drains) = &*self.drains.lock() {
+            return drains.push(Box::new(job));
+        }
+        job();
     }
 
     fn status(&self) -> Status {

@@ -4,8 +4,9 @@ use super::Shared;
 use super::bulk;
 use super::callbacks::{Callbacks, Glimpses};
 use super::clients::Leaving;
+use super::drain::Drained;
 use super::greeting::Greeted;
-use super::locks::Locks;
+use super::locks::{Locks, WriteLock};
 use super::names::{self, OpenFiles};
 use super::outbox::Outbox;
 use crate::socket::{Buffer, Socket};
@@ -211,11 +212,18 @@ impl Session {
         };
         let listen = open.begin()?;
         let (outbox, arena, salt) = (self.outbox.clone(), arena.clone(), self.shared.salt);
-        let (locks, cancelled) = (self.locks.clone(), if let Op::Cancel(handle) = op { Some(handle) } else { None });
+        let locks = self.locks.clone();
+        let (cancelled, asked_for) = match &op {
+            Op::Cancel(handle) => (Some(*handle), None),
+            Op::Enqueue { fid, .. } => (None, Some(*fid)),
+            _ => (None, None),
+        };
         let done = move |result: Result<Reply>| {
-            match (&result, cancelled) {
-                (Ok(Reply::Granted { handle: Some(handle), .. }), _) => locks.add(index, client, *handle),
-                (Ok(_), Some(handle)) => locks.remove(index, client, handle),
+            match (&result, cancelled, asked_for) {
+                (Ok(Reply::Granted { handle: Some(handle), mode, extent, .. }), _, Some(fid)) => {
+                    locks.add((index, client), *handle, fid, *mode, *extent);
+                }
+                (Ok(_), Some(handle), _) => locks.remove(index, client, handle),
                 _ => {}
             }
             outbox.reply(id, result.map(|reply| Answer::Target(salt.reply(reply.into()))));
@@ -264,13 +272,6 @@ impl Session {
         }
         let had_locks = self.locks.are_held();
         self.outbox.close();
-        self.glimpses.close();
-        let links = std::mem::take(&mut *self.links.lock());
-        for (index, client) in links {
-            if let Ok(target) = self.target(index) {
-                target.submit(ClientId(client), Op::Disconnect, Box::new(|_| {}));
-            }
-        }
         let leaving = match why {
             _ if self.is_bye.load(Ordering::Relaxed) => Leaving::ForGood,
             SessionEnd::Stopping if had_locks => Leaving::WithLocks,
@@ -278,12 +279,67 @@ impl Session {
             _ => Leaving::Cut,
         };
         // Where the daemon ends, what is open stays so, for the next one.
-        if !matches!(why, SessionEnd::Stopping) || matches!(leaving, Leaving::ForGood) {
-            let (files, served) = (self.files.clone(), self.shared.served.clone());
-            self.shared.work(move || files.close_all(served.as_ref()));
+        let stays_open = matches!(why, SessionEnd::Stopping) && !matches!(leaving, Leaving::ForGood);
+        let estate = Estate {
+            shared: self.shared.clone(),
+            links: std::mem::take(&mut *self.links.lock()),
+            glimpses: self.glimpses.clone(),
+            files: (!stays_open).then(|| self.files.clone()),
+        };
+        let locks = self.locks.for_writing();
+        match self.greeted.get() {
+            Some(greeted) if matches!(leaving, Leaving::Cut) && !locks.is_empty() => {
+                let (arena, session) = (greeted.arena.clone(), self.id);
+                self.shared.drain(move || estate.drain_and_release(session, &arena, &locks));
+            }
+            _ => estate.release(),
         }
         if let Some(greeted) = self.greeted.get() {
             self.shared.gone(greeted.token, leaving);
+        }
+    }
+}
+
+/// What a client leaves.
+struct Estate {
+    shared: Arc<Shared>,
+    links: HashSet<(u16, u64)>,
+    /// Whoever asks for a size that it may have raised is answered once what it had written is at the targets.
+    glimpses: Arc<Glimpses>,
+    /// What it had open, if that is to be closed.
+    files: Option<Arc<OpenFiles>>,
+}
+
+impl Estate {
+    /// Writes out what is left in the client's arena, under the locks that it has; then releases them. Blocks.
+    fn drain_and_release(self, session: u64, arena: &Arc<Mapping>, locks: &[WriteLock]) {
+        let drained = super::drain::drain(self.shared.served.targets(), arena, locks);
+        let Drained { bytes, uncovered, .. } = drained;
+        match drained.error {
+            Some(e) => tracing::error!(target: "clio::node", session, bytes, error = %e,
+                "not all that a client had written before it died could be written out"),
+            None if bytes > 0 => {
+                tracing::info!(target: "clio::node", session, bytes, "written out for a client that died");
+            }
+            None => {}
+        }
+        if uncovered > 0 {
+            tracing::warn!(target: "clio::node", session, uncovered, "bytes that no lock of their client covered");
+        }
+        self.release();
+    }
+
+    /// Releases all.
+    fn release(self) {
+        self.glimpses.close();
+        for (index, client) in self.links {
+            if let Some(target) = self.shared.served.targets().get(usize::from(index)) {
+                target.submit(ClientId(client), Op::Disconnect, Box::new(|_| {}));
+            }
+        }
+        if let Some(files) = self.files {
+            let served = self.shared.served.clone();
+            self.shared.work(move || files.close_all(served.as_ref()));
         }
     }
 }

@@ -29,13 +29,15 @@ struct Jobs {
 }
 
 impl Workers {
+    /// `count` threads called `name`.
+    ///
     /// # Errors
     /// `EAGAIN`, `ENOMEM` for want of threads.
-    pub(super) fn new(count: usize) -> Result<Self> {
+    pub(super) fn new(name: &str, count: usize) -> Result<Self> {
         let mut workers = Self { queue: Arc::default(), threads: Vec::with_capacity(count) };
         for _ in 0..count {
             let queue = workers.queue.clone();
-            let thread = std::thread::Builder::new().name("cliod-names".into());
+            let thread = std::thread::Builder::new().name(name.into());
             let spawned = thread.spawn(move || queue.work()).map_err(|e| Error::from_io("spawn", e))?;
             workers.threads.push(spawned);
         }

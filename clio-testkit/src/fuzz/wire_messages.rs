@@ -45,7 +45,7 @@ fn message<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8]) ->
 
 fn asked(op: &WireOp) {
     static ARENA: OnceLock<Mapping> = OnceLock::new();
-    let arena = ARENA.get_or_init(|| Mapping::create_shared(1).expect("memory"));
+    let arena = ARENA.get_or_init(|| Mapping::for_arena(1).expect("memory"));
     let op = match clio_node::fuzz::target_op(op.clone(), arena) {
         Ok(op) => op,
         Err(e) => {

@@ -1,6 +1,7 @@
 //! What one client uses of memory that several share.
 
 use clio_arena::Arena;
+use clio_core::memory::staging::StagingTable;
 use clio_core::memory::{MemRef, PageMemory};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +34,10 @@ impl PageMemory for Share {
 
     fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
+    }
+
+    fn staging(&self) -> Option<Arc<StagingTable>> {
+        self.arena.staging()
     }
 }
 

@@ -1,12 +1,10 @@
 //! Seeds that are stored or shared records.
 
 use super::super::namespace_records::Tag;
-use super::super::staging_records::words_of;
 use super::{Seed, composite, instantiated};
-use clio_arena::staging::RecordView;
 use clio_core::attr::Attr;
-use clio_core::memory::words::LockStamp;
-use clio_core::units::{BlockSet, Extent, Fid, TargetIndex};
+use clio_core::memory::staging::RECORD_WORDS;
+use clio_core::units::{Extent, Fid, TargetIndex};
 use clio_namespace::{Doomed, Entry, Inode, Kind, Removed, Reply, Unlinked};
 use clio_targets::{SideHeader, StoreHeader, Uuid};
 
@@ -61,26 +59,27 @@ pub(super) fn namespace_records() -> Vec<Seed> {
 
 pub(super) fn staging_records() -> Vec<Seed> {
     const TARGET: &str = "staging_records";
-    let view = RecordView {
-        fid: FILE.sub_object(1, 2),
-        object_offset: (3 << 20) + 100,
-        len: 70_000,
-        memory_offset: 1 << 20,
-        handle: 42,
-        stamp: LockStamp { index: 3, generation: 9 },
-        order: 17,
-        blocks: BlockSet::range(0..5).or(BlockSet::range(9..18)),
+    let fid = FILE.sub_object(1, 2);
+    // In use, of this object, at 3 MiB; sixteen blocks of memory from 1 MiB on.
+    let head = [1, fid.seq, u64::from(fid.oid) << 32 | u64::from(fid.ver), 3 << 20];
+    let piece = ((1 << 20) / 4096 + 1) << 8 | 2 << 4;
+    let record = |dirty: u64, in_parts: u64, ranges: &[u64]| {
+        let mut words = vec![0; RECORD_WORDS];
+        words[..4].copy_from_slice(&head);
+        (words[4], words[8], words[12]) = (dirty, in_parts, piece);
+        words[28..28 + ranges.len()].copy_from_slice(ranges);
+        words
     };
-    let input = |arena_len: u64, view: RecordView| -> Vec<u8> {
-        std::iter::once(arena_len).chain(words_of(&view)).flat_map(u64::to_le_bytes).collect()
+    let input = |memory: u64, record: Vec<u64>| -> Vec<u8> {
+        std::iter::once(memory).chain(record).flat_map(u64::to_le_bytes).collect()
     };
-    let whole = RecordView { object_offset: 0, len: 1 << 20, blocks: BlockSet::range(0..256), ..view };
+    let parts = record(0b1011, 0b1000, &[3 << 32 | 100 << 16 | 200, 3 << 32 | 150 << 16 | 4096]);
     vec![
-        Seed::accepted(TARGET, "pieces", input(8 << 20, view)),
-        Seed::accepted(TARGET, "whole-folio", input(2 << 20, whole)),
-        Seed::refused(TARGET, "outside-the-arena", input(1 << 20, view)),
-        Seed::refused(TARGET, "block-outside", input(8 << 20, RecordView { len: 10, ..view })),
-        Seed::refused(TARGET, "empty", []),
+        Seed::accepted(TARGET, "blocks", input(8 << 20, record(0xff0f, 0, &[]))),
+        Seed::accepted(TARGET, "parts", input(8 << 20, parts)),
+        Seed::accepted(TARGET, "empty", []),
+        Seed::refused(TARGET, "outside-the-arena", input(1 << 20, record(1, 0, &[]))),
+        Seed::refused(TARGET, "block-without-memory", input(8 << 20, record(1 << 16, 0, &[]))),
     ]
 }
 
