@@ -168,6 +168,13 @@ impl Server {
         self
     }
 
+    /// Has the service wait for this long, from now on, for clients of a daemon that died: 10 s if it isn't said.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Server {
+        self.shared.clients_known.lock().recovery.has_patience(patience);
+        self
+    }
+
     /// What ends [`Server::run`].
     pub fn stop(&self) -> Stop {
         Stop(self.shared.clone())
@@ -265,6 +272,7 @@ impl Server {
             look.lost.iter().for_each(|known| clients.registry.note(known));
             look
         };
+        look.cut.into_iter().for_each(|token| self.cut_off(token));
         look.gone.into_iter().for_each(|token| self.shared.forget(token));
         if let Some(done) = look.over {
             tracing::info!(target: "clio::node", "the clients of the daemon before are here");
@@ -280,6 +288,15 @@ impl Server {
             self.shared.work(move || served.recovered());
         }
         Ok(())
+    }
+
+    /// Ends the sessions of client `token`, which loses what it has taken up. Nothing more that it has sent is heard.
+    fn cut_off(&mut self, token: u64) {
+        let ids: Vec<u64> = self.sessions.values().filter(|s| s.token() == Some(token)).map(|s| s.id).collect();
+        for id in ids {
+            let why = "it took too long to take up what it held with the daemon before";
+            self.end(id, &SessionEnd::Failed(Error::new(Errno::ETIMEDOUT, "recover", why)));
+        }
     }
 
     fn tick(&self) {

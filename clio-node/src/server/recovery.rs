@@ -2,7 +2,8 @@
 //!
 //! Locks that were held together don't conflict, so each client asks for its own at once; whoever is new could be granted
 //! what an old client comes for. So new clients are not listened to until every old one has said that it is done, has gone,
-//! or has let too much time pass.
+//! or has let too much time pass. Who is in the middle of it then is cut off first: it must take up nothing beside those
+//! who are served by then.
 
 use super::outbox::Outbox;
 use super::registry::{Known, Standing};
@@ -10,7 +11,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long clients are waited for that live, but don't come: they may be stopped. They lose their locks then.
+/// How long clients are waited for that live, but don't come, or don't get done: they may be stopped. They lose their locks
+/// then.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two looks at whether they live.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -21,7 +23,7 @@ pub(super) struct Recovery {
     /// Those that are waited for, and have not come.
     absent: HashMap<u64, Known>,
     /// Those that are about to take up what they held.
-    at_it: HashSet<u64>,
+    at_it: HashMap<u64, Known>,
     /// Those that are done, and who is to be told when all are.
     done: Vec<(Arc<Outbox>, u64)>,
     /// Until when somebody is waited for, if anybody is.
@@ -50,6 +52,11 @@ impl Recovery {
         (recovery, dead.iter().map(|k| k.token).collect())
     }
 
+    /// Has `patience` with those that are waited for, from now on.
+    pub(super) fn has_patience(&mut self, patience: Duration) {
+        self.deadline = self.deadline.map(|_| Instant::now() + patience);
+    }
+
     /// Whether somebody is waited for.
     pub(super) fn is_on(&self) -> bool {
         self.deadline.is_some()
@@ -57,8 +64,8 @@ impl Recovery {
 
     /// Client `token` has come; whether it may take up what it held.
     pub(super) fn came(&mut self, token: u64) -> bool {
-        if self.absent.remove(&token).is_some() {
-            self.at_it.insert(token);
+        if let Some(known) = self.absent.remove(&token) {
+            self.at_it.insert(token, known);
         } else if self.idle.remove(&token).is_some() {
             self.idle_at_it.insert(token);
         } else {
@@ -91,13 +98,13 @@ impl Recovery {
 
     /// Looks who is still there to be waited for, or to come back.
     pub(super) fn look(&mut self) -> Look {
-        let mut lost = Vec::new();
+        let (mut lost, mut cut) = (Vec::new(), Vec::new());
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let absent = self.absent.len();
-            tracing::warn!(target: "clio::node", absent, "clients didn't come back: their locks are lost");
-            self.at_it.clear();
-            lost.extend(self.absent.values().map(|k| k.standing(Standing::Lost)));
-            self.late.extend(self.absent.drain());
+            let (absent, slow) = (self.absent.len(), self.at_it.len());
+            tracing::warn!(target: "clio::node", absent, slow, "clients didn't come back in time: their locks are lost");
+            cut.extend(self.at_it.keys().copied());
+            lost.extend(self.absent.drain().chain(self.at_it.drain()).map(|(_, k)| k.standing(Standing::Lost)));
+            self.late.extend(lost.iter().map(|k| (k.token, *k)));
         }
         let mut gone = Vec::new();
         for all in [&mut self.absent, &mut self.late, &mut self.idle] {
@@ -115,7 +122,7 @@ impl Recovery {
         }
         let nobody_comes = !self.is_on() && self.late.is_empty() && self.idle.is_empty() && self.idle_at_it.is_empty();
         let reclaim = nobody_comes && std::mem::take(&mut self.is_reclaim_due);
-        Look { gone, lost, over: is_over.then(|| std::mem::take(&mut self.done)), reclaim }
+        Look { gone, lost, cut, over: is_over.then(|| std::mem::take(&mut self.done)), reclaim }
     }
 }
 
@@ -126,8 +133,37 @@ pub(super) struct Look {
     pub(super) gone: Vec<u64>,
     /// Those that were waited for too long.
     pub(super) lost: Vec<Known>,
+    /// The tokens of those of them that are about to take up what they held: to be cut off before anybody else is served.
+    pub(super) cut: Vec<u64>,
     /// Nobody is waited for any more, and these requests are to be answered.
     pub(super) over: Option<Vec<(Arc<Outbox>, u64)>>,
     /// Files without a name that nobody has open are to be reclaimed now.
     pub(super) reclaim: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(token: u64) -> Known {
+        Known::of(token, std::process::id())
+    }
+
+    #[test]
+    fn who_is_at_it_when_patience_ends_is_cut_off_and_comes_back_without_locks() {
+        let (mut recovery, dead) = Recovery::new(vec![holder(1), holder(2), holder(3)]);
+        assert!(dead.is_empty() && recovery.came(1) && recovery.came(2));
+        recovery.left(2);
+        let look = recovery.look();
+        assert!(look.cut.is_empty() && look.lost.is_empty() && look.over.is_none(), "there is time yet");
+        recovery.has_patience(Duration::ZERO);
+        let mut look = recovery.look();
+        look.lost.sort_by_key(|k| k.token);
+        let lost: Vec<_> = look.lost.iter().map(|k| (k.token, k.standing)).collect();
+        assert_eq!(lost, [(1, Standing::Lost), (3, Standing::Lost)]);
+        assert_eq!(look.cut, [1], "it alone has a session");
+        assert!(look.over.is_some() && !look.reclaim, "the two may come yet, and have files open");
+        assert!(!recovery.is_on() && !recovery.came(1) && !recovery.came(3), "they have lost everything");
+        assert!(recovery.look().reclaim);
+    }
 }

@@ -45,6 +45,11 @@ impl Standing {
 }
 
 impl Known {
+    /// Client `token` of process `pid`, as it is now. It may hold locks.
+    pub(super) fn of(token: u64, pid: u32) -> Known {
+        Known { token, pid, started: start_of(pid).unwrap_or(0), standing: Standing::Holder }
+    }
+
     /// The same client, as it stands now.
     pub(super) fn standing(self, standing: Standing) -> Known {
         Known { standing, ..self }
@@ -81,7 +86,7 @@ impl Registry {
 
     /// A client comes. Where it can't be noted, it is not waited for when this daemon dies: it loses its locks then.
     pub(super) fn add(&mut self, token: u64, pid: u32) {
-        let known = Known { token, pid, started: start_of(pid).unwrap_or(0), standing: Standing::Holder };
+        let known = Known::of(token, pid);
         self.sessions.entry(token).or_insert((known, 0)).1 += 1;
         self.note(&known);
     }

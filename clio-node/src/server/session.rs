@@ -85,6 +85,11 @@ impl Session {
         })
     }
 
+    /// Whose session it is, once the client has been greeted.
+    pub(super) fn token(&self) -> Option<u64> {
+        self.greeted.get().map(|greeted| greeted.token)
+    }
+
     /// Takes packets, as far as it is this client's turn. Doesn't block.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use clio_namespace::{Names, NewNode, OpCtx};
 use clio_node::client::NodeNames;
 use clio_node::wire::{
     Answer, FromClient, FromDaemon, Hello, MAGIC, MAJOR, MAX_MESSAGE_BYTES, MINOR, NamesOp, Request, Welcome,
-    WireFlags, WireMode, WireOp, WireSegment, decode, encode,
+    WireFlags, WireMode, WireOp, WireReply, WireSegment, decode, encode,
 };
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -28,6 +28,13 @@ impl Raw {
     }
 
     fn greeted(daemon: &Daemon) -> Raw {
+        let (raw, is_awaited) = Self::greeted_as(daemon, 7);
+        assert!(!is_awaited);
+        raw
+    }
+
+    /// Greeted as client `token`; whether the daemon waits for that.
+    fn greeted_as(daemon: &Daemon, token: u64) -> (Raw, bool) {
         let raw = Self::connect(daemon);
         raw.send(
             &encode(&Hello {
@@ -36,12 +43,23 @@ impl Raw {
                 minor: MINOR,
                 arena_bytes: 4 << 20,
                 brings_arena: false,
-                token: 7,
+                token,
             })
             .unwrap(),
         );
-        assert!(matches!(decode(&raw.receive()).unwrap(), Welcome::Served { targets: 1, .. }));
-        raw
+        match decode(&raw.receive()).unwrap() {
+            Welcome::Served { targets: 1, is_awaited, .. } => (raw, is_awaited),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks for a write lock of the start of `FID`, and has it.
+    fn lock(&self, client: u64) {
+        self.ask(2, enqueue(client));
+        match decode(&self.receive()).unwrap() {
+            FromDaemon::Reply { id: 2, result: Ok(Answer::Target(WireReply::Granted { handle: Some(_), .. })) } => {}
+            other => panic!("{other:?}"),
+        }
     }
 
     fn send(&self, packet: &[u8]) {
@@ -84,6 +102,12 @@ impl Raw {
             other => panic!("{other:?}"),
         }
     }
+}
+
+fn enqueue(client: u64) -> Request {
+    let flags = WireFlags { try_lock: false, glimpse: false, mandatory: false, exact: false };
+    let op = WireOp::Enqueue { fid: FID, range: (0, 4096), mode: WireMode::Pw, flags };
+    Request::Target { target: 0, client, op }
 }
 
 /// The daemon still does what an honest client asks.
@@ -205,4 +229,35 @@ fn a_client_that_goes_in_the_middle_leaves_nothing_behind() {
     while daemon.stop.clients() > 1 {
         std::thread::yield_now();
     }
+}
+
+/// A client that holds a lock when its daemon ends, and the next daemon, which waits for it.
+fn awaited(patience: Duration) -> Daemon {
+    let daemon = Daemon::start();
+    let raw = Raw::greeted(&daemon);
+    raw.lock(raw.link());
+    // It gives nothing back.
+    daemon.succeeded(patience)
+}
+
+/// What it holds by then could be another's a moment later.
+#[test]
+fn a_client_that_doesnt_get_done_with_taking_up_its_locks_is_cut_off() {
+    let daemon = awaited(Duration::from_secs(2));
+    let (slow, is_awaited) = Raw::greeted_as(&daemon, 7);
+    assert!(is_awaited);
+    slow.ask(1, Request::Resume { target: 0, grant: 0 });
+    let client = match decode(&slow.receive()).unwrap() {
+        FromDaemon::Reply { id: 1, result: Ok(Answer::Connected { client, .. }) } => client,
+        other => panic!("{other:?}"),
+    };
+    slow.lock(client);
+    // It is heard when nobody is waited for any more, and the lock is free then.
+    let (other, is_awaited) = Raw::greeted_as(&daemon, 8);
+    assert!(!is_awaited);
+    other.lock(other.link());
+    assert!(slow.is_cut_off(), "before it is asked for its lock, or anything else is said");
+    let (slow, is_awaited) = Raw::greeted_as(&daemon, 7);
+    assert!(!is_awaited, "it has lost its locks");
+    drop(slow);
 }

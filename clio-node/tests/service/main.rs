@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 const ARENA: u64 = 64 << 20;
 
@@ -67,7 +68,7 @@ struct Daemon {
     path: PathBuf,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Daemon {
@@ -77,14 +78,30 @@ impl Daemon {
     }
 
     fn over(targets: Vec<Arc<dyn Target>>) -> Daemon {
-        let folder = tempfile::tempdir().unwrap();
+        Self::next(targets, tempfile::tempdir().unwrap(), None)
+    }
+
+    /// Ends, and the next one serves the same targets in its place, with `patience` for the clients that hold locks.
+    fn succeeded(mut self, patience: Duration) -> Daemon {
+        self.end();
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Self::next(self.store.targets.clone(), folder, Some(patience))
+    }
+
+    fn next(targets: Vec<Arc<dyn Target>>, folder: tempfile::TempDir, patience: Option<Duration>) -> Daemon {
         let path = folder.path().join("socket");
+        // As whoever starts daemons does.
+        let _ = std::fs::remove_file(&path);
         let namespace = Namespace::in_memory(&NewNode::new(0o755, 0, 0), 1).unwrap();
         let store = Arc::new(Store { targets, namespace, destroyed: Mutex::default(), syncs: Syncs::default() });
         let server = Server::bind(&path, store.clone()).unwrap();
+        let server = match patience {
+            Some(patience) => server.with_patience(patience),
+            None => server,
+        };
         let stop = server.stop();
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        Daemon { store, path, stop, thread, _folder: folder }
+        Daemon { store, path, stop, thread, folder }
     }
 
     fn connect(&self) -> Arc<Connection> {
@@ -94,14 +111,18 @@ impl Daemon {
     fn path(&self) -> &Path {
         &self.path
     }
-}
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
+    fn end(&mut self) {
         self.stop.stop();
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
