@@ -122,7 +122,8 @@ impl Connection {
 
     fn restore(&self, line: &Arc<Line>, is_awaited: bool) -> Result<()> {
         for link in self.links() {
-            if !is_awaited && link.has_locks() {
+            // Without locks there may be grant, which this daemon has given to others.
+            if !is_awaited && (link.has_locks() || link.grant() > 0) {
                 link.lose();
             }
             if !take_up(line, &link)? {

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::recovery::Recovery;
-use super::registry::{Registry, Standing};
+use super::registry::{Known, Registry, Standing};
 use clio_core::Result;
 use clio_core::units::ClientId;
 use clio_namespace::Namespace;
@@ -45,6 +45,12 @@ impl Clients {
         names.forget_clients_but(&known)?;
         Ok(Clients { registry, recovery })
     }
+
+    /// Whether the token of `who` is known as that of another process, which is connected or may come back.
+    pub(super) fn is_anothers(&self, who: &Known) -> bool {
+        let known = self.registry.get(who.token).or_else(|| self.recovery.get(who.token));
+        known.is_some_and(|known| !known.is_of_process_of(who))
+    }
 }
 
 impl Shared {
@@ -82,5 +88,32 @@ impl Shared {
                 tracing::warn!(target: "clio::node", error = %e, "answers to a client that is gone stay");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_its_processs_while_that_is_connected_or_may_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let [theirs, ours] = [child.id(), std::process::id()].map(|pid| Known::of(1, pid));
+        let (mut registry, _) = Registry::open(&socket).unwrap();
+        registry.add(theirs);
+        let mut clients = Clients { registry, recovery: Recovery::default() };
+        assert!(clients.is_anothers(&ours) && !clients.is_anothers(&theirs), "connected");
+        let gone = clients.registry.remove(1).unwrap();
+        assert!(!clients.is_anothers(&ours), "gone for good");
+        for standing in [Standing::Holder, Standing::Idle, Standing::Lost] {
+            let (recovery, _) = Recovery::new(vec![gone.standing(standing)]);
+            let (registry, _) = Registry::open(&socket).unwrap();
+            let clients = Clients { registry, recovery };
+            assert!(clients.is_anothers(&ours) && !clients.is_anothers(&theirs), "{standing:?}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

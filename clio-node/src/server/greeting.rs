@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::clients::Leaving;
+use super::registry::Known;
 use crate::socket::Socket;
 use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Welcome, WireError};
 use clio_arena::{CHUNK_BYTES, Mapping};
@@ -18,6 +19,8 @@ pub(super) struct Greeted {
     pub(super) token: u64,
     /// What is shared with it: an arena that was made for it, or its own, of an earlier daemon.
     pub(super) arena: Arc<Mapping>,
+    /// An earlier daemon had it, and it may take up what it held.
+    pub(super) is_awaited: bool,
     /// It is new, and others have to be waited for.
     pub(super) waits: bool,
 }
@@ -42,16 +45,22 @@ pub(super) fn greet(
         Ok((hello.token, Arc::new(Mapping::for_arena(bytes as usize)?)))
     });
     let (token, arena) = welcomed.inspect_err(|e| refuse(socket, e))?;
-    let (is_awaited, waits) = {
+    let who = Known::of(token, peer.pid.as_raw_nonzero().get() as u32);
+    let come = {
         let mut clients = shared.clients_known.lock();
-        // Before the client holds anything.
-        clients.registry.add(token, peer.pid.as_raw_nonzero().get() as u32);
-        let is_awaited = clients.recovery.came(token);
-        (is_awaited, clients.recovery.is_on() && !is_awaited)
+        if clients.is_anothers(&who) {
+            Err(Error::new(Errno::EACCES, "connect", "the client names itself as another process has"))
+        } else {
+            // Before the client holds anything.
+            clients.registry.add(who);
+            let is_awaited = clients.recovery.came(token);
+            Ok((is_awaited, clients.recovery.is_on() && !is_awaited))
+        }
     };
+    let (is_awaited, waits) = come.inspect_err(|e| refuse(socket, e))?;
     let targets = shared.served.targets().len() as u16;
     let welcome = wire::encode(&Welcome::Served { minor: MINOR, targets, is_awaited })?;
-    let greeted = Greeted { token, arena, waits };
+    let greeted = Greeted { token, arena, is_awaited, waits };
     match socket.send(&welcome, greeted.arena.fd(), false) {
         Ok(true) => Ok(greeted),
         sent => {

@@ -62,6 +62,11 @@ impl Recovery {
         self.deadline.is_some()
     }
 
+    /// A client that may come back.
+    pub(super) fn get(&self, token: u64) -> Option<&Known> {
+        [&self.absent, &self.late, &self.idle].into_iter().find_map(|all| all.get(&token))
+    }
+
     /// Client `token` has come; whether it may take up what it held.
     pub(super) fn came(&mut self, token: u64) -> bool {
         if let Some(known) = self.absent.remove(&token) {

@@ -55,6 +55,11 @@ impl Known {
         Known { standing, ..self }
     }
 
+    /// Whether it is of the same process as `other`.
+    pub(super) fn is_of_process_of(&self, other: &Known) -> bool {
+        (self.pid, self.started) == (other.pid, other.started)
+    }
+
     /// Whether its process is still there.
     pub(super) fn is_alive(&self) -> bool {
         start_of(self.pid) == Some(self.started)
@@ -85,10 +90,14 @@ impl Registry {
     }
 
     /// A client comes. Where it can't be noted, it is not waited for when this daemon dies: it loses its locks then.
-    pub(super) fn add(&mut self, token: u64, pid: u32) {
-        let known = Known::of(token, pid);
-        self.sessions.entry(token).or_insert((known, 0)).1 += 1;
+    pub(super) fn add(&mut self, known: Known) {
+        self.sessions.entry(known.token).or_insert((known, 0)).1 += 1;
         self.note(&known);
+    }
+
+    /// A client that has a session.
+    pub(super) fn get(&self, token: u64) -> Option<&Known> {
+        self.sessions.get(&token).map(|(known, _)| known)
     }
 
     /// A session of a client has ended. The client, if it was its last one.
@@ -152,9 +161,9 @@ mod tests {
         assert!(left.is_empty());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         for (token, pid) in [(1, std::process::id()), (2, child.id()), (3, child.id())] {
-            registry.add(token, pid);
+            registry.add(Known::of(token, pid));
         }
-        registry.add(1, std::process::id());
+        registry.add(Known::of(1, std::process::id()));
         let gone = registry.remove(3).unwrap();
         assert!(registry.remove(1).is_none() && registry.remove(7).is_none());
         registry.note(&gone.standing(Standing::Idle));

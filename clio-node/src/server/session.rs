@@ -46,6 +46,8 @@ pub(super) struct Session {
     pub(super) locks: Arc<Locks>,
     /// The client has said that it doesn't come back.
     is_bye: AtomicBool,
+    /// It may take up what it held with an earlier daemon: it was awaited, and has not said that it is done.
+    is_taking_up: AtomicBool,
 }
 
 /// How a session's turn ends.
@@ -82,6 +84,7 @@ impl Session {
             enqueues: Arc::default(),
             locks: Arc::default(),
             is_bye: AtomicBool::new(false),
+            is_taking_up: AtomicBool::new(false),
         })
     }
 
@@ -100,6 +103,7 @@ impl Session {
             let Some(greeted) = self.greeted.get() else {
                 let greeted = super::greeting::greet(&self.shared, &self.socket, &self.peer, packet, fd)?;
                 let waits = greeted.waits;
+                self.is_taking_up.store(greeted.is_awaited, Ordering::Relaxed);
                 let _ = self.greeted.set(greeted);
                 if waits {
                     return Ok(Turn::HeldUp);
@@ -128,8 +132,15 @@ impl Session {
                 Ok(true)
             }
             Request::Resume { target, grant } => {
-                let result = self.connect(target, Some(grant));
+                let may = grant == 0 || self.is_taking_up.load(Ordering::Relaxed);
+                let not = || Error::new(Errno::EPERM, "connect", "the daemon doesn't know this client to hold grant");
+                let result = may.then_some(grant).ok_or_else(not).and_then(|held| self.connect(target, Some(held)));
                 self.outbox.reply(id, result);
+                Ok(true)
+            }
+            Request::Recovered if !self.is_taking_up.swap(false, Ordering::Relaxed) => {
+                let why = "this client has nothing to take up, or has said that it is done";
+                self.outbox.reply(id, Err(Error::new(Errno::EINVAL, "recover", why)));
                 Ok(true)
             }
             Request::Recovered => {

@@ -112,14 +112,16 @@ pub enum Request {
     Shutdown,
     /// Makes all that the targets hold and all names durable: [`Answer::Synced`].
     Sync,
-    /// As [`Request::Connect`], for a client that held so many bytes of grant at the target with an earlier daemon.
+    /// As [`Request::Connect`], for a client that held so many bytes of grant at the target with an earlier daemon: none,
+    /// unless it is awaited, and has not said that it is done (`EPERM`).
     Resume {
         /// Index of the target.
         target: u16,
         /// Bytes.
         grant: u64,
     },
-    /// An awaited client has taken up what it held: [`Answer::Recovered`], once all others have too.
+    /// An awaited client has taken up what it held: [`Answer::Recovered`], once all others have too. Said once; `EINVAL` from
+    /// others.
     Recovered,
     /// As [`Request::Names`], for an operation that must not happen twice: sent again, it is answered as before.
     Once {

@@ -36,30 +36,36 @@ impl Raw {
     /// Greeted as client `token`; whether the daemon waits for that.
     fn greeted_as(daemon: &Daemon, token: u64) -> (Raw, bool) {
         let raw = Self::connect(daemon);
-        raw.send(
-            &encode(&Hello {
-                magic: MAGIC,
-                major: MAJOR,
-                minor: MINOR,
-                arena_bytes: 4 << 20,
-                brings_arena: false,
-                token,
-            })
-            .unwrap(),
-        );
+        raw.hello(token);
         match decode(&raw.receive()).unwrap() {
             Welcome::Served { targets: 1, is_awaited, .. } => (raw, is_awaited),
             other => panic!("{other:?}"),
         }
     }
 
-    /// Asks for a write lock of the start of `FID`, and has it.
-    fn lock(&self, client: u64) {
-        self.ask(2, enqueue(client));
+    /// Registers with what it says that it held.
+    fn resume(&self, grant: u64) -> Result<u64, Errno> {
+        self.ask(1, Request::Resume { target: 0, grant });
+        match decode(&self.receive()).unwrap() {
+            FromDaemon::Reply { id: 1, result: Ok(Answer::Connected { client, .. }) } => Ok(client),
+            FromDaemon::Reply { id: 1, result: Err(e) } => Err(Errno::from_raw(e.errno)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks for a write lock of one block of `FID`, and has it.
+    fn lock(&self, client: u64, block: u64) {
+        self.ask(2, enqueue(client, block));
         match decode(&self.receive()).unwrap() {
             FromDaemon::Reply { id: 2, result: Ok(Answer::Target(WireReply::Granted { handle: Some(_), .. })) } => {}
             other => panic!("{other:?}"),
         }
+    }
+
+    fn hello(&self, token: u64) {
+        let (magic, major, minor) = (MAGIC, MAJOR, MINOR);
+        let hello = Hello { magic, major, minor, arena_bytes: 4 << 20, brings_arena: false, token };
+        self.send(&encode(&hello).unwrap());
     }
 
     fn send(&self, packet: &[u8]) {
@@ -104,9 +110,10 @@ impl Raw {
     }
 }
 
-fn enqueue(client: u64) -> Request {
-    let flags = WireFlags { try_lock: false, glimpse: false, mandatory: false, exact: false };
-    let op = WireOp::Enqueue { fid: FID, range: (0, 4096), mode: WireMode::Pw, flags };
+fn enqueue(client: u64, block: u64) -> Request {
+    let flags = WireFlags { try_lock: false, glimpse: false, mandatory: false, exact: true };
+    let range = (block * 4096, block * 4096 + 4096);
+    let op = WireOp::Enqueue { fid: FID, range, mode: WireMode::Pw, flags };
     Request::Target { target: 0, client, op }
 }
 
@@ -231,33 +238,86 @@ fn a_client_that_goes_in_the_middle_leaves_nothing_behind() {
     }
 }
 
-/// A client that holds a lock when its daemon ends, and the next daemon, which waits for it.
-fn awaited(patience: Duration) -> Daemon {
+/// Clients `tokens` hold a lock each when their daemon ends; the next daemon, which waits for them.
+fn awaited(tokens: &[u64], patience: Duration) -> Daemon {
     let daemon = Daemon::start();
-    let raw = Raw::greeted(&daemon);
-    raw.lock(raw.link());
-    // It gives nothing back.
-    daemon.succeeded(patience)
+    let hold = |token: &u64| {
+        let (raw, _) = Raw::greeted_as(&daemon, *token);
+        raw.lock(raw.link(), *token);
+        raw
+    };
+    let holders: Vec<Raw> = tokens.iter().map(hold).collect();
+    // They give nothing back.
+    let next = daemon.succeeded(patience);
+    drop(holders);
+    next
 }
 
 /// What it holds by then could be another's a moment later.
 #[test]
 fn a_client_that_doesnt_get_done_with_taking_up_its_locks_is_cut_off() {
-    let daemon = awaited(Duration::from_secs(2));
+    let daemon = awaited(&[7], Duration::from_secs(2));
     let (slow, is_awaited) = Raw::greeted_as(&daemon, 7);
     assert!(is_awaited);
-    slow.ask(1, Request::Resume { target: 0, grant: 0 });
-    let client = match decode(&slow.receive()).unwrap() {
-        FromDaemon::Reply { id: 1, result: Ok(Answer::Connected { client, .. }) } => client,
-        other => panic!("{other:?}"),
-    };
-    slow.lock(client);
+    slow.lock(slow.resume(0).unwrap(), 7);
     // It is heard when nobody is waited for any more, and the lock is free then.
     let (other, is_awaited) = Raw::greeted_as(&daemon, 8);
     assert!(!is_awaited);
-    other.lock(other.link());
+    other.lock(other.link(), 7);
     assert!(slow.is_cut_off(), "before it is asked for its lock, or anything else is said");
-    let (slow, is_awaited) = Raw::greeted_as(&daemon, 7);
+    let (_slow, is_awaited) = Raw::greeted_as(&daemon, 7);
     assert!(!is_awaited, "it has lost its locks");
-    drop(slow);
+}
+
+#[test]
+fn grant_is_taken_up_by_who_is_awaited_and_only_until_it_says_that_it_is_done() {
+    let daemon = awaited(&[7], Duration::from_secs(20));
+    let (raw, is_awaited) = Raw::greeted_as(&daemon, 7);
+    assert!(is_awaited && raw.resume(4096).is_ok());
+    raw.ask(3, Request::Recovered);
+    assert!(matches!(decode(&raw.receive()).unwrap(), FromDaemon::Reply { id: 3, result: Ok(Answer::Recovered) }));
+    let new = Raw::greeted_as(&daemon, 8).0;
+    for raw in [raw, new] {
+        assert_eq!(raw.resume(4096).unwrap_err(), Errno::EPERM);
+        assert!(raw.resume(0).is_ok(), "it claims nothing");
+    }
+    serves_on(&daemon, "/a");
+}
+
+#[test]
+fn a_client_is_done_once() {
+    let daemon = awaited(&[7, 8], Duration::from_secs(20));
+    let (raw, other) = (Raw::greeted_as(&daemon, 7).0, Raw::greeted_as(&daemon, 8).0);
+    raw.ask(3, Request::Recovered);
+    for _ in 0..100 {
+        assert_eq!(raw.refused(Request::Recovered), Errno::EINVAL, "the first one waits for the other client");
+    }
+    other.ask(4, Request::Recovered);
+    for (raw, asked) in [(raw, 3), (other, 4)] {
+        match decode(&raw.receive()).unwrap() {
+            FromDaemon::Reply { id, result: Ok(Answer::Recovered) } => assert_eq!(id, asked),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(Raw::greeted_as(&daemon, 9).0.refused(Request::Recovered), Errno::EINVAL, "nobody waits for it");
+}
+
+/// The tokens of those that have been connected are there for all processes of the user to read.
+#[test]
+fn a_client_that_names_itself_as_another_process_has_is_refused() {
+    let daemon = Daemon::start();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let started = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap();
+    let notes = format!("{}.clients", daemon.path().display());
+    std::fs::write(format!("{notes}/{:016x}", 9), format!("{} {started} holder", child.id())).unwrap();
+    let daemon = daemon.succeeded(Duration::from_secs(20));
+    let raw = Raw::connect(&daemon);
+    raw.hello(9);
+    let Welcome::Refused(e) = decode(&raw.receive()).unwrap() else { panic!("served") };
+    assert_eq!(Errno::from_raw(e.errno), Errno::EACCES);
+    assert!(raw.is_cut_off());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    serves_on(&daemon, "/a");
 }
