@@ -4,6 +4,7 @@ use crate::wire::MAX_MESSAGE_BYTES;
 use clio_core::{Errno, Error, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno as Os;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred,
@@ -11,6 +12,7 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::path::Path;
+use std::time::Duration;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -20,14 +22,33 @@ const BACKLOG: i32 = 128;
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Connects to the daemon that listens at `path`.
+    /// Connects to the daemon that listens at `path`. Blocks; from then on, what blocks does so for `limit` at most, and
+    /// comes to what it does where it must not block.
     ///
     /// # Errors
-    /// `ENOENT`, `ECONNREFUSED` (as `ENODEV`) if nobody listens; what the system says.
-    pub(crate) fn connect(path: &Path) -> Result<Socket> {
-        let socket = open()?;
-        net::connect(&socket, &address(path)?).map_err(|e| failed("connect", e))?;
-        Ok(Socket(socket))
+    /// `ENOENT`, `ECONNREFUSED` (as `ENODEV`) if nobody listens; `ETIMEDOUT` if nobody listens to whom waits there; what the
+    /// system says.
+    pub(crate) fn connect(path: &Path, limit: Duration) -> Result<Socket> {
+        let socket = Socket(open()?);
+        socket.block_for(Some(limit))?;
+        match net::connect(&socket.0, &address(path)?) {
+            Ok(()) => Ok(socket),
+            Err(Os::AGAIN) => {
+                Err(Error::new(Errno::ETIMEDOUT, "connect", "the daemon lets nobody in: it may be stopped"))
+            }
+            Err(e) => Err(failed("connect", e)),
+        }
+    }
+
+    /// Has what blocks do so for `limit` at most; for as long as it takes, without one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn block_for(&self, limit: Option<Duration>) -> Result<()> {
+        for which in [Timeout::Recv, Timeout::Send] {
+            net::sockopt::set_socket_timeout(&self.0, which, limit).map_err(|e| failed("socket", e))?;
+        }
+        Ok(())
     }
 
     /// Who is at the other end.

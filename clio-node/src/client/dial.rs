@@ -5,7 +5,7 @@ use crate::wire::{self, Hello, MAGIC, MAJOR, MINOR, Welcome};
 use clio_core::{Errno, Error, Result};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ const STEP: Duration = Duration::from_millis(2);
 pub(crate) const START: Duration = Duration::from_secs(1);
 /// Longest time between two daemons that are started, while the store is open elsewhere: each start is a process.
 const LONG_STEP: Duration = Duration::from_millis(200);
+
+/// How long a daemon that listens may take to greet a client: longer than one takes that is told to end.
+const GREETING: Duration = Duration::from_secs(10);
 
 /// Starts daemons.
 pub trait Starter: Send + Sync {
@@ -58,7 +61,7 @@ impl Place {
     ///
     /// # Errors
     /// `ENOENT`, `ENODEV` if nobody listens and nobody can start a daemon; `EACCES`; `EPROTO` if it is another version's;
-    /// `ENOMEM`; what the starter says.
+    /// `ENOMEM`; `ETIMEDOUT` if a daemon listens, and has not answered for 10 s: it may be stopped; what the starter says.
     pub(crate) fn dial(
         &self,
         token: u64,
@@ -69,7 +72,7 @@ impl Place {
         let (deadline, start_anyway) = (Instant::now() + patience.unwrap_or(PATIENCE), Instant::now() + START);
         let mut step = STEP;
         loop {
-            let greeted = Socket::connect(&self.socket).and_then(|socket| greet(socket, token, arena_bytes, arena));
+            let greeted = greet(&self.socket, token, arena_bytes, arena, GREETING);
             let absent = match greeted {
                 Err(e) if is_absent(&e) => e,
                 done => return done.map_err(|e| e.at(self.socket.display().to_string())),
@@ -103,17 +106,51 @@ fn is_absent(e: &Error) -> bool {
     matches!(e.errno(), Errno::ENOENT | Errno::ENODEV | Errno::ESHUTDOWN)
 }
 
-fn greet(socket: Socket, token: u64, arena_bytes: u64, arena: Option<BorrowedFd<'_>>) -> Result<Greeted> {
+/// Connects to the daemon at `path`, and greets it. Each step may block for `limit`.
+fn greet(path: &Path, token: u64, arena_bytes: u64, arena: Option<BorrowedFd<'_>>, limit: Duration) -> Result<Greeted> {
+    let socket = Socket::connect(path, limit)?;
     let hello = Hello { magic: MAGIC, major: MAJOR, minor: MINOR, arena_bytes, brings_arena: arena.is_some(), token };
-    socket.send(&wire::encode(&hello)?, arena, true)?;
+    let sent = match socket.send(&wire::encode(&hello)?, arena, true) {
+        // It may have been refused before that, and be told why.
+        Err(e) if e.errno() == Errno::ESHUTDOWN => Err(e),
+        sent => Ok(sent?),
+    };
     let mut buffer = Buffer::new();
-    let Some((packet, fd)) = socket.receive(&mut buffer, true)? else {
-        return Err(Error::new(Errno::EPROTO, "connect", "the daemon said nothing"));
+    let Some((packet, fd)) = socket.receive(&mut buffer, true).map_err(|e| sent.err().unwrap_or(e))? else {
+        let why = format!("the daemon has not answered for {} s: it may be stopped", limit.as_secs());
+        return Err(Error::new(Errno::ETIMEDOUT, "connect", why));
     };
     let (targets, is_awaited) = match wire::decode(packet)? {
         Welcome::Served { targets, is_awaited, .. } => (targets, is_awaited),
         Welcome::Refused(e) => return Err(e.into_error("connect")),
     };
     let arena = fd.ok_or_else(|| Error::new(Errno::EPROTO, "connect", "the daemon's answer names no arena"))?;
+    socket.block_for(None)?;
     Ok(Greeted { socket, buffer, targets, is_awaited, arena })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Listener;
+
+    #[test]
+    fn a_daemon_that_is_stopped_is_waited_for_but_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _nobody_accepts = Listener::bind(&path).unwrap();
+        let limit = Duration::from_millis(20);
+        let e = greet(&path, 1, 0, None, limit).err().unwrap();
+        assert!(e.errno() == Errno::ETIMEDOUT && e.detail().contains("answered"), "{e}");
+        // Until the system lets no more wait there.
+        let mut waiting = Vec::new();
+        let e = loop {
+            match Socket::connect(&path, limit) {
+                Ok(socket) => waiting.push(socket),
+                Err(e) => break e,
+            }
+            assert!(waiting.len() < 10_000, "no end of it");
+        };
+        assert_eq!(e.errno(), Errno::ETIMEDOUT, "{e}");
+    }
 }

@@ -9,6 +9,7 @@
 //! A daemon that is told to end has its clients give their locks back first. Where one dies, the next one waits for its
 //! clients (`recovery.rs`).
 
+mod admission;
 mod bulk;
 mod callbacks;
 mod clients;
@@ -27,15 +28,15 @@ mod workers;
 #[cfg(feature = "fuzz")]
 pub(crate) use bulk::find as find_bulk;
 
-use crate::socket::{Buffer, Listener, Socket};
+use crate::socket::{Buffer, Listener};
 use crate::wire::{Answer, FromDaemon, Salt, Status, TargetFigures};
+use admission::Door;
 use clients::Clients;
 use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::Target;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{Doomed, Namespace};
 use figures::Counters;
-use greeting::refuse;
 use recovery::LOOK;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -54,8 +55,6 @@ use workers::Workers;
 const WORKERS: usize = 4;
 /// Threads that write out what clients leave that die.
 const DRAINS: usize = 2;
-/// Clients at once.
-const MAX_CLIENTS: usize = 1024;
 /// Time between two calls of [`Served::tick`].
 pub const TICK: Duration = Duration::from_secs(5);
 /// How long clients have to give their locks back when the service ends.
@@ -96,7 +95,7 @@ pub trait Served: Send + Sync + 'static {
 pub struct Server {
     shared: Arc<Shared>,
     listener: Listener,
-    next_session: u64,
+    door: Door,
     sessions: HashMap<u64, Arc<Session>>,
     /// Sessions of new clients, not listened to while old ones are waited for.
     held_up: Vec<u64>,
@@ -157,8 +156,8 @@ impl Server {
             counters,
             clients_known: RankedMutex::new(LockRank::Leaf, clients_known),
         });
-        let (next_session, sessions) = (FIRST_SESSION, HashMap::new());
-        Ok(Server { shared, listener, next_session, sessions, held_up: Vec::new(), looked: None, idle_exit: None })
+        let (door, sessions) = (Door::new(), HashMap::new());
+        Ok(Server { shared, listener, door, sessions, held_up: Vec::new(), looked: None, idle_exit: None })
     }
 
     /// Has the service end by itself once it has had no client for this long.
@@ -195,11 +194,13 @@ impl Server {
                 break;
             }
             self.recover()?;
+            self.keep_door()?;
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.tick();
             }
             let timeout = if self.shared.is_recovering() { LOOK } else { self.idle_exit.unwrap_or(TICK).min(TICK) };
+            let timeout = self.door.due(Instant::now()).map_or(timeout, |due| due.min(timeout));
             self.turn(timeout, &mut buffer)?;
         }
         self.drain(&mut buffer)?;
@@ -226,7 +227,7 @@ impl Server {
         }
         for event in &events {
             match event.data.u64() {
-                LISTENER => self.accept(),
+                LISTENER => self.accept(buffer)?,
                 STOP => {}
                 id => self.serve(id, event.flags, buffer),
             }
@@ -238,7 +239,9 @@ impl Server {
     /// time that it has, keeps its locks: the next daemon waits for it.
     fn drain(&mut self, buffer: &mut Buffer) -> Result<()> {
         // New clients wait for the next daemon.
-        epoll::delete(&self.shared.epoll, &self.listener).map_err(|e| failed("epoll", e))?;
+        if self.door.is_open() {
+            epoll::delete(&self.shared.epoll, &self.listener).map_err(|e| failed("epoll", e))?;
+        }
         let _ = epoll::delete(&self.shared.epoll, &self.shared.stop);
         self.shared.is_draining.store(true, Ordering::Release);
         self.sessions.values().for_each(|session| session.outbox.send(&FromDaemon::Stopping));
@@ -304,51 +307,12 @@ impl Server {
         self.shared.work(move || served.tick());
     }
 
-    fn accept(&mut self) {
-        loop {
-            match self.listener.accept() {
-                Ok(Some(socket)) => self.admit(socket),
-                Ok(None) => return,
-                Err(e) => {
-                    // Descriptors or memory are short: it is tried again with the next event.
-                    tracing::warn!(target: "clio::node", error = %e, "a client can't be accepted");
-                    return;
-                }
-            }
-        }
-    }
-
-    /// A new client; a stranger, or one too many, is told so.
-    fn admit(&mut self, socket: Socket) {
-        let refused = match socket.peer() {
-            Ok(peer) if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() => {
-                Some(Error::new(Errno::EACCES, "connect", "this store is another user's"))
-            }
-            Ok(_) if self.sessions.len() >= MAX_CLIENTS => {
-                Some(Error::new(Errno::EUSERS, "connect", format!("{MAX_CLIENTS} clients are served already")))
-            }
-            Ok(peer) => {
-                let id = self.next_session;
-                self.next_session += 1;
-                let session = Session::new(id, socket, peer, self.shared.clone());
-                match watch(&self.shared.epoll, &session.socket, id) {
-                    Ok(()) => {
-                        self.shared.clients.fetch_add(1, Ordering::Relaxed);
-                        self.sessions.insert(id, session);
-                    }
-                    Err(e) => tracing::warn!(target: "clio::node", error = %e, "a client can't be watched"),
-                }
-                return;
-            }
-            Err(e) => Some(e),
-        };
-        if let Some(e) = refused {
-            refuse(&socket, &e);
-        }
-    }
-
     fn serve(&mut self, id: u64, flags: EventFlags, buffer: &mut Buffer) {
         let Some(session) = self.sessions.get(&id).cloned() else { return };
+        if self.held_up.contains(&id) {
+            // An event of before it was held up.
+            return;
+        }
         let served = (|| {
             if flags.contains(EventFlags::OUT) {
                 session.outbox.flush()?;
@@ -361,12 +325,16 @@ impl Server {
             }
             Ok(())
         })();
+        if session.token().is_some() {
+            self.door.left(id);
+        }
         if let Err(e) = served {
             self.end(id, &SessionEnd::Failed(e));
         }
     }
 
     fn end(&mut self, id: u64, why: &SessionEnd) {
+        self.door.left(id);
         if let Some(session) = self.sessions.remove(&id) {
             let _ = epoll::delete(&self.shared.epoll, &session.socket);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);

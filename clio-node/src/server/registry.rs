@@ -55,9 +55,9 @@ impl Known {
         Known { standing, ..self }
     }
 
-    /// Whether it is of the same process as `other`.
+    /// Whether it is of the same process as `other`. Where its start isn't known (descriptors are short), the number counts.
     pub(super) fn is_of_process_of(&self, other: &Known) -> bool {
-        (self.pid, self.started) == (other.pid, other.started)
+        self.pid == other.pid && (self.started == other.started || self.started == 0 || other.started == 0)
     }
 
     /// Whether its process is still there.

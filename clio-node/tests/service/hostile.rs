@@ -321,3 +321,16 @@ fn a_client_that_names_itself_as_another_process_has_is_refused() {
     child.wait().unwrap();
     serves_on(&daemon, "/a");
 }
+
+/// Connections that never say anything make room for those that do, and for the newest of them.
+#[test]
+fn connections_without_a_greeting_keep_nobody_out() {
+    let daemon = Daemon::start();
+    let silent: Vec<Raw> = (0..200).map(|_| Raw::connect(&daemon)).collect();
+    assert!(silent[0].is_cut_off(), "the oldest goes");
+    serves_on(&daemon, "/a");
+    let last = silent.last().unwrap();
+    last.hello(7);
+    assert!(matches!(decode(&last.receive()).unwrap(), Welcome::Served { .. }), "the newest may still greet");
+    assert!(silent[..100].iter().all(Raw::is_cut_off));
+}
