@@ -6,10 +6,11 @@
 //! may come back for is kept for as long as its process lives.
 
 use clio_core::{Error, Result};
+use rustix::io::Errno as Os;
 use std::collections::HashMap;
-use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The clients of this daemon.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Standing {
 impl Known {
     /// Client `token` of process `pid`, as it is now. It may hold locks.
     pub(super) fn of(token: u64, pid: u32) -> Known {
-        Known { token, pid, started: start_of(pid).unwrap_or(0), standing: Standing::Holder }
+        Known { token, pid, started: start_of(pid).ok().flatten().unwrap_or(0), standing: Standing::Holder }
     }
 
     /// The same client, as it stands now.
@@ -60,9 +61,19 @@ impl Known {
         self.pid == other.pid && (self.started == other.started || self.started == 0 || other.started == 0)
     }
 
-    /// Whether its process is still there.
+    /// Whether its process is still there, for all that can be told.
     pub(super) fn is_alive(&self) -> bool {
-        start_of(self.pid) == Some(self.started)
+        self.is_alive_by(start_of(self.pid))
+    }
+
+    /// The same, where `start` is what could be learned of the process that has its number now.
+    fn is_alive_by(&self, start: io::Result<Option<u64>>) -> bool {
+        match start {
+            Ok(Some(start)) => self.started == 0 || self.started == start,
+            Ok(None) => false,
+            // Descriptors may be short: it must not lose its locks for that.
+            Err(_) => true,
+        }
     }
 }
 
@@ -141,8 +152,21 @@ fn known(path: &Path) -> Option<Known> {
 }
 
 /// When process `pid` started, in ticks since the machine did; `None` without such a process.
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+fn start_of(pid: u32) -> io::Result<Option<u64>> {
+    start_in(fs::read_to_string(format!("/proc/{pid}/stat")))
+}
+
+/// As [`start_of`], of what the system has to say of the process, if anything.
+fn start_in(stat: io::Result<String>) -> io::Result<Option<u64>> {
+    match stat {
+        Ok(stat) => Ok(start_field(&stat)),
+        // It may go while it is asked about.
+        Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(Os::SRCH.raw_os_error()) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn start_field(stat: &str) -> Option<u64> {
     // After the program's name, which may hold anything, and ends with the last parenthesis; the state is the third field.
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
     let is_dead = matches!(*fields.first()?, "Z" | "X");
@@ -152,6 +176,19 @@ fn start_of(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_cant_be_asked_about_is_not_taken_for_dead() {
+        let of = |errno: Os| start_in(Err(errno.into()));
+        let known = Known { started: 5, ..Known::of(1, std::process::id()) };
+        for (errno, is_alive) in [(Os::NOENT, false), (Os::SRCH, false), (Os::MFILE, true), (Os::NOMEM, true)] {
+            assert_eq!(known.is_alive_by(of(errno)), is_alive, "{errno:?}");
+        }
+        assert!(known.is_alive_by(Ok(Some(5))) && !known.is_alive_by(Ok(Some(6))), "another one has its number");
+        let unknown = Known { started: 0, ..known };
+        assert!(unknown.is_alive_by(Ok(Some(6))) && !unknown.is_alive_by(Ok(None)));
+        assert!(Known::of(1, std::process::id()).is_alive());
+    }
 
     #[test]
     fn the_next_daemon_knows_who_lives() {
