@@ -155,20 +155,12 @@ fn a_sync_of_all_leaves_nothing_in_doubt() {
         // Clients that live would start another one.
         drop((writer, other));
         signal(daemon, Signal::KILL);
-        let uri = format!("dir:{}", store.path().display());
-        let open = || loop {
-            match clio::Client::open(&uri) {
-                // It isn't quite gone.
-                Err(e) if e.errno() == clio::Errno::EBUSY => std::thread::yield_now(),
-                opened => break opened.expect("open"),
-            }
-        };
-        drop(open());
+        drop(store.open_folder());
         for n in 0..2 {
             let target = store.path().join(format!("target-{n:04}"));
             clio_targets::conformance::pretend_reboot(&target).expect("state");
         }
-        let report = open().check(false).expect("check");
+        let report = store.open_folder().check(false).expect("check");
         assert!(report.is_clean() && (report.unjudged == 0) == synced, "synced: {synced}: {report}");
     }
 }

@@ -1,14 +1,13 @@
 //! Memory of a folio: sixteen segments of 64 KiB, each with nothing, or with memory for 1, 4 or 16 of its blocks, so
 //! that a folio of which little is used pins little.
 
+pub(super) use crate::memory::staging::SEGMENT_BLOCKS;
 use crate::memory::{MemRef, PageMemory};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::units::{BLOCK_SIZE, BlockSet};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Blocks in a segment.
-pub(super) const SEGMENT_BLOCKS: usize = 16;
 const SEGMENTS: usize = 16;
 
 /// A segment's memory, packed in a word: the address (block-aligned), and in the low bits the first block that it

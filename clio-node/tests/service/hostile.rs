@@ -168,10 +168,14 @@ fn what_is_not_the_clients_is_refused() {
         let bulk = segments.iter().map(|s| WireSegment { offset: s.0, at: s.1, len: s.2 }).collect();
         on(client, WireOp::Read { fid: FID, bulk, checksum: false })
     };
+    // 4 MiB of page memory, after a head of 2 MiB.
+    let end = 6 << 20;
+    raw.ask(2, read(&[(0, end - 1, 1)]));
+    assert!(matches!(decode(&raw.receive()).unwrap(), FromDaemon::Reply { id: 2, result: Ok(_) }), "the last place");
     for places in [
-        &[(0, 4 << 20, 1)][..],
+        &[(0, end, 1)][..],
         &[(0, u64::MAX, 1)],
-        &[(0, (4 << 20) - 1, 2)],
+        &[(0, end - 1, 2)],
         &[(0, 0, u32::MAX)],
         &[(0, 0, 0)],
         &[(4096, 0, 4096), (0, 0, 4096)],

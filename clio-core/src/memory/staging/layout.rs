@@ -3,10 +3,8 @@
 use crate::units::BLOCK_SIZE;
 use std::ops::Range;
 
-/// Words of 64 bits in a record.
+/// Words of 64 bits in a record. The table is an array of them.
 pub const RECORD_WORDS: usize = 64;
-/// Bytes that a record takes up. The table is an array of them.
-pub const RECORD_BYTES: usize = RECORD_WORDS * 8;
 /// Most ranges of blocks that are dirty in part, in one record.
 pub const MAX_RANGES: usize = RANGES.end - RANGES.start;
 
@@ -26,8 +24,8 @@ pub(super) const PIECES: usize = 12;
 /// One word for each range, see [`Part`].
 pub(super) const RANGES: Range<usize> = 28..RECORD_WORDS;
 
-/// Blocks in a segment.
-pub(super) const SEGMENT_BLOCKS: usize = 16;
+/// Blocks in a segment of a folio, which has memory in one piece.
+pub(crate) const SEGMENT_BLOCKS: usize = 16;
 
 /// Memory of a segment: `(block of the shared memory + 1) << 8 | class << 4 | first block`; 0 for none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,7 +15,8 @@ mod layout;
 mod reader;
 mod table;
 
-pub use layout::{MAX_RANGES, RECORD_BYTES, RECORD_WORDS};
+pub(crate) use layout::SEGMENT_BLOCKS;
+pub use layout::{MAX_RANGES, RECORD_WORDS};
 pub use reader::{StagedFolio, StagedRun, decode, read};
 pub use table::{RecordIndex, StagingTable};
 

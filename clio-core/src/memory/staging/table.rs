@@ -83,12 +83,7 @@ impl StagingTable {
     /// Names `blocks` no more. True if nothing is named then.
     pub fn remove(&self, record: RecordIndex, blocks: BlockSet) -> bool {
         self.set(record, DIRTY, blocks, false);
-        let in_parts = self.get(record, IN_PARTS).and(blocks);
-        if !in_parts.is_empty() {
-            self.set(record, IN_PARTS, in_parts, false);
-            let gone = |part: &Part| in_parts.contains(part.block);
-            self.parts(record).filter(|(_, part)| gone(part)).for_each(|(word, _)| self.store(record, word, 0));
-        }
+        self.set_whole(record, blocks);
         self.named(record).is_empty()
     }
 
@@ -120,7 +115,7 @@ impl StagingTable {
         self.set(record, IN_PARTS, BlockSet::range(block..block + 1), true);
     }
 
-    /// All of each of `blocks` is dirty, if it is named.
+    /// All of each of `blocks` is dirty, if it is named: what is known of its parts goes.
     pub fn set_whole(&self, record: RecordIndex, blocks: BlockSet) {
         let in_parts = self.get(record, IN_PARTS).and(blocks);
         if in_parts.is_empty() {
@@ -157,7 +152,7 @@ impl StagingTable {
 
     /// After all stores and copies that come before it, for whoever reads the record when this process is dead.
     fn store(&self, record: RecordIndex, word: usize, value: u64) {
-        #[cfg(test)]
+        #[cfg(all(test, not(clio_loom)))]
         super::tests::before_a_store();
         self.words[record.0 as usize * RECORD_WORDS + word].store(value, Ordering::Release);
     }

@@ -16,7 +16,7 @@ use super::*;
 use crate::env::EnvTags;
 use crate::io::{Io, IoId, IoSlice};
 use crate::lock::{LockDescr, LockSlice};
-use crate::memory::LoomMemory;
+use crate::memory::{LoomMemory, PageMemory};
 use crate::object::{Device, ObjectBuilder, ObjectConf, ObjectRef, ObjectSlice, Site, SiteLimits, SubObjectConf};
 use crate::sync::thread;
 use crate::target::Bulk;
