@@ -11,9 +11,11 @@ mod arena;
 mod buddy;
 mod head;
 mod mapping;
+mod origin;
 mod pool;
 mod size_class;
 
 pub use arena::Arena;
 pub use mapping::Mapping;
+pub use origin::Origin;
 pub use size_class::{CHUNK_BYTES, SizeClass};

@@ -92,6 +92,7 @@ impl Client {
     /// # Errors
     /// What keeps the check from going on; damage is no error but a finding.
     pub fn check(&self, repair: bool) -> Result<CheckReport> {
+        self.check_process()?;
         let store = self.inner().store();
         self.inner().stack().sync_all().and(store.sync_names())?;
         let mut report = CheckReport::default();

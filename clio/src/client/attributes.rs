@@ -15,7 +15,7 @@ impl Client {
     /// `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`; what targets say.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
-        let inode = self.names().resolve(path.into(), true)?;
+        let inode = self.names()?.resolve(path.into(), true)?;
         self.inode_metadata(inode).map_err(|e| e.at(path.display().to_string()))
     }
 
@@ -25,7 +25,7 @@ impl Client {
     /// As [`Client::metadata`].
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
-        let inode = self.names().resolve(path.into(), false)?;
+        let inode = self.names()?.resolve(path.into(), false)?;
         self.inode_metadata(inode).map_err(|e| e.at(path.display().to_string()))
     }
 
@@ -35,7 +35,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`.
     pub fn identity(&self, path: impl AsRef<Path>) -> Result<(Fid, FileType)> {
-        let inode = self.names().resolve(path.as_ref().into(), false)?;
+        let inode = self.names()?.resolve(path.as_ref().into(), false)?;
         Ok((inode.fid, inode.kind.into()))
     }
 
@@ -49,12 +49,12 @@ impl Client {
     }
 
     pub(crate) fn metadata_of(&self, fid: Fid) -> Result<Metadata> {
-        self.inode_metadata(self.names().getattr(fid)?)
+        self.inode_metadata(self.names()?.getattr(fid)?)
     }
 
     /// Whether `path` names something.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.names().resolve(path.as_ref().into(), true).is_ok()
+        self.names().and_then(|names| names.resolve(path.as_ref().into(), true)).is_ok()
     }
 
     /// Sets permission bits.
@@ -78,7 +78,7 @@ impl Client {
     /// # Errors
     /// `ENOENT` and the like.
     pub fn set_times(&self, path: impl AsRef<Path>, atime: Option<u64>, mtime: Option<u64>) -> Result<()> {
-        let inode = self.names().resolve(path.as_ref().into(), true)?;
+        let inode = self.names()?.resolve(path.as_ref().into(), true)?;
         if inode.kind == Kind::File && !inode.layout.is_empty() {
             // Data written before must not be stamped later than this.
             if let Some(object) = self.inner.stack.lookup(inode.fid) {
@@ -89,8 +89,8 @@ impl Client {
     }
 
     fn set_attributes(&self, path: impl AsRef<Path>, set: &SetAttr) -> Result<()> {
-        let inode = self.names().resolve(path.as_ref().into(), true)?;
-        self.names().setattr(&crate::store::now(), inode.fid, set).map(drop)
+        let inode = self.names()?.resolve(path.as_ref().into(), true)?;
+        self.names()?.setattr(&crate::store::now(), inode.fid, set).map(drop)
     }
 
     /// Sets an extended attribute.
@@ -98,8 +98,8 @@ impl Client {
     /// # Errors
     /// `EEXIST`, `ENODATA` by mode; `ENOSPC` for too much.
     pub fn set_xattr(&self, path: impl AsRef<Path>, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let inode = self.names().resolve(path.as_ref().into(), true)?;
-        self.names().set_xattr(&crate::store::now(), inode.fid, name, value, mode)
+        let inode = self.names()?.resolve(path.as_ref().into(), true)?;
+        self.names()?.set_xattr(&crate::store::now(), inode.fid, name, value, mode)
     }
 
     /// The value of an extended attribute.
@@ -107,7 +107,7 @@ impl Client {
     /// # Errors
     /// `ENODATA` if there is none.
     pub fn get_xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<Vec<u8>> {
-        self.names().get_xattr(self.names().resolve(path.as_ref().into(), true)?.fid, name)
+        self.names()?.get_xattr(self.names()?.resolve(path.as_ref().into(), true)?.fid, name)
     }
 
     /// The names of all extended attributes.
@@ -115,7 +115,7 @@ impl Client {
     /// # Errors
     /// `ENOENT` and the like.
     pub fn list_xattrs(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
-        self.names().list_xattrs(self.names().resolve(path.as_ref().into(), true)?.fid)
+        self.names()?.list_xattrs(self.names()?.resolve(path.as_ref().into(), true)?.fid)
     }
 
     /// Removes an extended attribute.
@@ -123,7 +123,7 @@ impl Client {
     /// # Errors
     /// `ENODATA` if there is none.
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<()> {
-        let fid = self.names().resolve(path.as_ref().into(), true)?.fid;
-        self.names().remove_xattr(&crate::store::now(), fid, name)
+        let fid = self.names()?.resolve(path.as_ref().into(), true)?.fid;
+        self.names()?.remove_xattr(&crate::store::now(), fid, name)
     }
 }

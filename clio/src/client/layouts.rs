@@ -14,7 +14,7 @@ impl Client {
     /// `EISDIR` for a directory (see [`Client::dir_layout`]), `ENOENT` and the like.
     pub fn layout(&self, path: impl AsRef<Path>) -> Result<(Fid, FileLayout)> {
         let shown = path.as_ref().display().to_string();
-        let inode = self.names().resolve(path.as_ref().into(), true)?;
+        let inode = self.names()?.resolve(path.as_ref().into(), true)?;
         if inode.kind != Kind::File {
             return Err(Error::new(Errno::EISDIR, "layout", "it is no file").at(shown));
         }
@@ -27,7 +27,7 @@ impl Client {
     /// # Errors
     /// `ENOENT` and the like.
     pub fn dir_layout(&self, path: impl AsRef<Path>) -> Result<Option<FileLayout>> {
-        let inode = self.names().resolve(path.as_ref().into(), true)?;
+        let inode = self.names()?.resolve(path.as_ref().into(), true)?;
         match inode.default_layout.is_empty() {
             true => Ok(None),
             false => FileLayout::decode(&inode.default_layout).map(Some),
@@ -42,11 +42,11 @@ impl Client {
         let path = path.as_ref();
         let encoded = self.check_layout(layout).map_err(|e| e.at(path.display().to_string()))?;
         let ctx = crate::store::now();
-        match self.names().resolve(path.into(), true) {
-            Ok(inode) if inode.kind == Kind::Dir => self.names().set_layout(&ctx, inode.fid, &encoded),
+        match self.names()?.resolve(path.into(), true) {
+            Ok(inode) if inode.kind == Kind::Dir => self.names()?.set_layout(&ctx, inode.fid, &encoded),
             _ => {
                 let new = NewNode { layout: Some(&encoded), ..new_node(0o666) };
-                self.names().create(&ctx, path.into(), &new, IfExists::Fail).map(drop)
+                self.names()?.create(&ctx, path.into(), &new, IfExists::Fail).map(drop)
             }
         }
     }
@@ -58,7 +58,7 @@ impl Client {
             // Two clients may do this at once: the first one's counts.
             let layout = FileLayout::new(&self.inner.config.layout_for(path))?.encode();
             let ctx = crate::store::now();
-            inode.layout = self.names().replace_layout(&ctx, inode.fid, &[], &layout)?;
+            inode.layout = self.names()?.replace_layout(&ctx, inode.fid, &[], &layout)?;
         }
         Ok(inode)
     }

@@ -11,6 +11,7 @@ use crate::options::OpenOptions;
 use crate::stack::Stack;
 use crate::store::Store;
 use crate::uri::StoreUri;
+use clio_arena::Origin;
 use clio_core::object::{Device, ObjectConf, ObjectRef};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
@@ -25,6 +26,9 @@ use std::sync::Arc;
 ///
 /// Two clients that open the same store in one process are two clients to the lock manager: each has its own cache,
 /// kept coherent by locks.
+///
+/// A child of fork can't use its parent's client or files: what returns a `Result` gives `ESTALE` there, and nothing
+/// is done in the parent's name, dropping them included. It opens the store anew.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientInner>,
@@ -36,6 +40,7 @@ pub(crate) struct ClientInner {
     store: Arc<Store>,
     config: Config,
     layers: Layers,
+    origin: Origin,
 }
 
 /// Settings of a client that is yet to connect.
@@ -151,12 +156,13 @@ impl Client {
     /// # Errors
     /// What a target says when it is connected to.
     pub fn second_client(&self) -> Result<Client> {
+        check_origin(self.inner.origin)?;
         Self::over(self.inner.store.clone(), self.inner.config.clone(), self.inner.layers.clone())
     }
 
     fn over(store: Arc<Store>, config: Config, layers: Layers) -> Result<Client> {
         let stack = Stack::build(&store, &config, &layers)?;
-        let inner = Arc::new(ClientInner { stack, store: store.clone(), config, layers });
+        let inner = Arc::new(ClientInner { stack, store: store.clone(), config, layers, origin: Origin::here() });
         store.register(&inner);
         Ok(Client { inner })
     }
@@ -194,7 +200,7 @@ impl Client {
 
     fn open_inner(&self, path: &Path, options: &OpenOptions) -> Result<File> {
         options.check()?;
-        let names = self.names();
+        let names = self.names()?;
         let (inode, made) = match options.makes() {
             false => (names.resolve(path.into(), true)?, false),
             true => {
@@ -221,7 +227,7 @@ impl Client {
 
     fn open_inode(&self, path: &Path, inode: Inode, options: &OpenOptions) -> Result<File> {
         let fid = inode.fid;
-        self.names().open_ref(fid)?;
+        self.names()?.open_ref(fid)?;
         // From here on the open reference is given back when the file goes, or here.
         let opened = self.ensure_layout(path, inode).and_then(|inode| {
             let object = self.object(&inode)?;
@@ -239,8 +245,11 @@ impl Client {
         self.inner.stack.find(inode.fid, &conf)
     }
 
-    fn names(&self) -> &dyn Names {
-        self.inner.store.names()
+    /// # Errors
+    /// `ESTALE` in a forked child.
+    fn names(&self) -> Result<&dyn Names> {
+        check_origin(self.inner.origin)?;
+        Ok(self.inner.store.names())
     }
 
     /// Writes out all dirty data and makes all data and names durable, also what other clients have written, but not what
@@ -249,6 +258,7 @@ impl Client {
     /// # Errors
     /// The first error; everything else is written all the same.
     pub fn sync(&self) -> Result<()> {
+        check_origin(self.inner.origin)?;
         let data = self.inner.stack.sync_all();
         data.and(self.inner.store.sync())
     }
@@ -258,6 +268,7 @@ impl Client {
     /// # Errors
     /// The first write error.
     pub fn drop_caches(&self) -> Result<()> {
+        check_origin(self.inner.origin)?;
         self.inner.stack.drop_caches()
     }
 
@@ -265,6 +276,10 @@ impl Client {
     pub fn space(&self) -> (u64, u64) {
         let targets = self.inner.store.target_space();
         targets.all().iter().fold((0, 0), |(t, f), x| (t + x.total, f + x.free))
+    }
+
+    pub(crate) fn check_process(&self) -> Result<()> {
+        check_origin(self.inner.origin)
     }
 
     pub(crate) fn inner(&self) -> &ClientInner {
@@ -305,6 +320,30 @@ impl ClientInner {
             self.store.destroy(&doomed);
         }
     }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if !self.inner.origin.is_here() {
+            // What is the parent's is never taken down here: its threads, arena and connection are not this process's.
+            std::mem::forget(self.inner.clone());
+        }
+    }
+}
+
+/// Refuses what a forked child does with its parent's.
+///
+/// # Errors
+/// `ESTALE`.
+#[inline]
+pub(crate) fn check_origin(origin: Origin) -> Result<()> {
+    if origin.is_here() { Ok(()) } else { Err(inherited()) }
+}
+
+#[cold]
+fn inherited() -> Error {
+    let why = "the client was opened before fork, by the parent of this process; open the store again in the child";
+    Error::new(Errno::ESTALE, "client", why)
 }
 
 impl fmt::Debug for Client {

@@ -18,7 +18,7 @@ impl Client {
     /// `EEXIST`, `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ENOSPC`.
     pub fn mkdir(&self, path: impl AsRef<Path>) -> Result<()> {
         let ctx = crate::store::now();
-        self.names().mkdir(&ctx, path.as_ref().into(), &new_node(0o777)).map(drop)
+        self.names()?.mkdir(&ctx, path.as_ref().into(), &new_node(0o777)).map(drop)
     }
 
     /// Makes a directory and those above it that are missing.
@@ -34,7 +34,7 @@ impl Client {
                 other => other?,
             }
         }
-        match self.names().resolve(path.into(), true)?.kind {
+        match self.names()?.resolve(path.into(), true)?.kind {
             Kind::Dir => Ok(()),
             _ => {
                 Err(Error::new(Errno::EEXIST, "mkdir", "it exists and is no directory").at(path.display().to_string()))
@@ -47,11 +47,11 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`.
     pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<Vec<DirEntry>> {
-        let dir = self.names().resolve(path.as_ref().into(), true)?.fid;
+        let dir = self.names()?.resolve(path.as_ref().into(), true)?.fid;
         let mut all: Vec<DirEntry> = Vec::new();
         loop {
             let after = all.last().map(|e| e.name().as_bytes().to_vec());
-            let batch = self.names().readdir(dir, after.as_deref(), READDIR_BATCH);
+            let batch = self.names()?.readdir(dir, after.as_deref(), READDIR_BATCH);
             let batch = batch.map_err(|e| e.at(path.as_ref().display().to_string()))?;
             let last = batch.len() < READDIR_BATCH;
             all.extend(batch.into_iter().map(DirEntry::new));
@@ -66,7 +66,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `EISDIR`, `ENOTDIR`.
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let removed = self.names().unlink(&crate::store::now(), path.as_ref().into())?;
+        let removed = self.names()?.unlink(&crate::store::now(), path.as_ref().into())?;
         self.inner.removed(Some(removed));
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Client {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EBUSY` for the root.
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.names().rmdir(&crate::store::now(), path.as_ref().into()).map(drop)
+        self.names()?.rmdir(&crate::store::now(), path.as_ref().into()).map(drop)
     }
 
     /// Removes a directory and all that is below it.
@@ -109,7 +109,7 @@ impl Client {
     /// As [`Client::rename`]; `EEXIST` for [`RenameMode::NoReplace`].
     pub fn rename_with(&self, from: impl AsRef<Path>, to: impl AsRef<Path>, mode: RenameMode) -> Result<()> {
         let ctx = crate::store::now();
-        let removed = self.names().rename(&ctx, from.as_ref().into(), to.as_ref().into(), mode)?;
+        let removed = self.names()?.rename(&ctx, from.as_ref().into(), to.as_ref().into(), mode)?;
         self.inner.removed(removed);
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Client {
     /// `ENOENT`, `EEXIST`, `EPERM` for a directory, `EMLINK`.
     pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
         let ctx = crate::store::now();
-        self.names().link(&ctx, original.as_ref().into(), false, link.as_ref().into()).map(drop)
+        self.names()?.link(&ctx, original.as_ref().into(), false, link.as_ref().into()).map(drop)
     }
 
     /// Makes a symbolic link at `link` to `target`, which need not exist.
@@ -130,7 +130,7 @@ impl Client {
     pub fn symlink(&self, target: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
         let ctx = crate::store::now();
         let target = target.as_ref().as_os_str().as_bytes();
-        self.names().symlink(&ctx, target, link.as_ref().into(), &new_node(0o777)).map(drop)
+        self.names()?.symlink(&ctx, target, link.as_ref().into(), &new_node(0o777)).map(drop)
     }
 
     /// What a symbolic link points at.
@@ -138,8 +138,8 @@ impl Client {
     /// # Errors
     /// `ENOENT`; `EINVAL` if it is none.
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
-        let inode = self.names().resolve(path.as_ref().into(), false)?;
-        let target = self.names().readlink(inode.fid).map_err(|e| e.at(path.as_ref().display().to_string()))?;
+        let inode = self.names()?.resolve(path.as_ref().into(), false)?;
+        let target = self.names()?.readlink(inode.fid).map_err(|e| e.at(path.as_ref().display().to_string()))?;
         Ok(OsString::from_vec(target).into())
     }
 }

@@ -10,11 +10,12 @@ impl Client {
     /// it open, or has changed it or written to it, it is theirs, and stays.
     pub(super) fn unmake(&self, path: &Path, made: Inode) {
         let fid = made.fid;
-        let Ok(known) = self.names().getattr(fid) else { return };
+        let Ok(names) = self.names() else { return };
+        let Ok(known) = names.getattr(fid) else { return };
         if !is_unused(&known, made) {
             return;
         }
-        match self.names().unmake(&crate::store::now(), path.into(), &known) {
+        match names.unmake(&crate::store::now(), path.into(), &known) {
             Ok(removed) => self.inner.removed(removed),
             Err(e) => tracing::warn!(target: "clio::object", %fid, error = %e, "an empty file stays"),
         }

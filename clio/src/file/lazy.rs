@@ -19,6 +19,7 @@ impl File {
     /// Turning it on: what a target says when it is asked for the size. Turning it off: as [`File::lazyio_propagate`], and
     /// the file stays lazy.
     pub fn set_lazyio(&self, on: bool) -> Result<()> {
+        self.check_process()?;
         if self.inner.vvp.flags().direct {
             return Ok(());
         }
@@ -45,6 +46,7 @@ impl File {
     /// # Errors
     /// As [`File::lazyio_propagate`]; what a target says when it is asked for the size.
     pub fn lazyio_synchronize(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_process()?;
         match self.lazy() {
             Some(lazy) => lazy.synchronize(lazy::range(offset, len)).map_err(|e| e.on(self.fid())),
             None => Ok(()),
@@ -68,6 +70,7 @@ impl File {
     }
 
     fn propagate(&self, range: Range<u64>) -> Result<()> {
+        self.check_process()?;
         match self.lazy() {
             Some(lazy) => lazy.propagate(range).map_err(|e| e.on(self.fid())),
             None => Ok(()),

@@ -3,10 +3,11 @@
 mod lazy;
 mod streams;
 
-use crate::client::Client;
+use crate::client::{Client, check_origin};
 use crate::lazy::Lazy;
 use crate::metadata::Metadata;
 use crate::options::OpenOptions;
+use clio_arena::Origin;
 use clio_core::object::ObjectRef;
 use clio_core::sync::Mutex;
 use clio_core::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,7 @@ struct Inner {
     open: OpenRef,
     /// Of all clones. Held while one of them reads or writes at it, so that each gets a part of its own.
     position: Mutex<u64>,
+    origin: Origin,
     read: bool,
     write: bool,
     append: bool,
@@ -72,6 +74,7 @@ impl File {
             vvp,
             open: OpenRef { client, fid },
             position: Mutex::new(0),
+            origin: Origin::here(),
             read: options.read,
             write: options.writes(),
             append: options.append,
@@ -240,6 +243,7 @@ impl File {
     /// # Errors
     /// What a target says; an error of an earlier write that nobody has been told through this file.
     pub fn sync_all(&self) -> Result<()> {
+        self.check_process()?;
         let data = self.propagate_all().and(self.inner.vvp.fsync());
         data.and(self.inner.open.client.inner().store().sync_names())
     }
@@ -294,6 +298,7 @@ impl File {
     /// # Errors
     /// `EBADMSG` if it is damaged.
     pub fn layout(&self) -> Result<FileLayout> {
+        self.check_process()?;
         let client = &self.inner.open.client;
         FileLayout::decode(&client.inner().store().names().get_layout(self.fid())?).map_err(|e| e.on(self.fid()))
     }
@@ -304,6 +309,7 @@ impl File {
     /// # Errors
     /// The first such error.
     pub fn close(self) -> Result<()> {
+        self.check_process()?;
         let propagated = self.propagate_all();
         if let (Err(_), Some(lazy)) = (&propagated, self.inner.lazy.get()) {
             // This was the telling of it.
@@ -341,18 +347,34 @@ impl File {
     }
 
     #[inline]
+    fn check_process(&self) -> Result<()> {
+        check_origin(self.inner.origin)
+    }
+
+    #[inline]
     fn readable(&self) -> Result<()> {
+        self.check_process()?;
         if self.inner.read { Ok(()) } else { Err(self.bad("the file is not open for reading")) }
     }
 
     #[inline]
     fn writable(&self) -> Result<()> {
+        self.check_process()?;
         if self.inner.write { Ok(()) } else { Err(self.bad("the file is not open for writing")) }
     }
 
     #[cold]
     fn bad(&self, why: &'static str) -> Error {
         Error::new(Errno::EBADF, "io", why).on(self.fid())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if !self.inner.origin.is_here() {
+            // The parent has it open, not this process.
+            std::mem::forget(self.inner.clone());
+        }
     }
 }
 

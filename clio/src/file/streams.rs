@@ -7,6 +7,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 impl File {
     fn seek_to(&self, to: SeekFrom) -> Result<u64> {
+        // First: another thread may have held the mutex at a fork.
+        self.check_process()?;
         let mut position = self.inner.position.lock();
         let base = match to {
             SeekFrom::Start(at) => i128::from(at),
@@ -26,6 +28,8 @@ impl File {
 
 impl Read for &File {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // First: another thread may have held the mutex at a fork.
+        self.check_process()?;
         let mut position = self.inner.position.lock();
         let n = self.read_at(buf, *position)?;
         *position += n as u64;
@@ -35,6 +39,8 @@ impl Read for &File {
 
 impl Write for &File {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        // First: another thread may have held the mutex at a fork.
+        self.check_process()?;
         let mut position = self.inner.position.lock();
         if self.inner.append {
             let (n, at) = self.append_some(buf)?;

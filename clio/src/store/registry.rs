@@ -3,6 +3,7 @@
 use super::{Store, check_targets};
 use crate::config::Config;
 use crate::uri::StoreUri;
+use clio_arena::Origin;
 use clio_core::sync::Mutex;
 use clio_core::{Errno, Result};
 use std::collections::HashMap;
@@ -17,11 +18,11 @@ enum Key {
     Node(PathBuf),
 }
 
-/// A store that is open, was, or is about to be. Its mutex is held while the store is opened: a second opener of the same
+/// A store that this process, not one that it was forked from, has open, had, or is about to. Its mutex is held while the store is opened: a second opener of the same
 /// store waits and gets the same; openers of others don't meet it.
 type Entry = Arc<Mutex<Option<Weak<Store>>>>;
 
-static OPEN: OnceLock<Mutex<HashMap<Key, Entry>>> = OnceLock::new();
+static OPEN: OnceLock<Mutex<HashMap<(Origin, Key), Entry>>> = OnceLock::new();
 
 /// How long to wait for a store that this process is just closing, in steps of [`CLOSING_STEP`].
 const CLOSING_STEPS: usize = 500;
@@ -69,7 +70,7 @@ pub(super) fn shared(uri: &StoreUri, config: &Config, make: impl Fn() -> Result<
 
 /// The entry for `key`. It stays for good: of a store that closes, it is what tells that this process still has it.
 fn entry(key: Key) -> Entry {
-    OPEN.get_or_init(|| Mutex::new(HashMap::new())).lock().entry(key).or_default().clone()
+    OPEN.get_or_init(|| Mutex::new(HashMap::new())).lock().entry((Origin::here(), key)).or_default().clone()
 }
 
 /// One name for one folder, whatever links lead to it, and whether or not it exists yet.
