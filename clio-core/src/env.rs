@@ -5,7 +5,7 @@
 //! write, lock shrinking inside a read) simply takes another environment from the pool: [`Env::get`]. State in an
 //! environment serves to save allocations only; it never passes parameters between layers.
 
-use crate::lockrank::{LockRank, RankedMutex};
+use crate::lockrank::{LockRank, RankedGuard, RankedMutex};
 use bitflags::bitflags;
 use std::any::Any;
 use std::cell::RefCell;
@@ -65,16 +65,29 @@ pub struct Env {
 /// Contexts at rest. A handful covers the threads that are active at once.
 static POOL: OnceLock<RankedMutex<Vec<Context>>> = OnceLock::new();
 const POOL_LIMIT: usize = 64;
+/// How often the pool is tried for. It is held for nanoseconds.
+const TRIES: usize = 1000;
 
-/// The pool; none under the model checker, where nothing may outlive a run.
-fn pool() -> Option<&'static RankedMutex<Vec<Context>>> {
-    (!cfg!(clio_loom)).then(|| POOL.get_or_init(|| RankedMutex::new(LockRank::Leaf, Vec::with_capacity(POOL_LIMIT))))
+/// The pool; none under the model checker, where nothing may outlive a run. Nor is it waited for: of a forked child, the
+/// thread that has it may be the parent's, and then it is held for good.
+fn pool() -> Option<RankedGuard<'static, Vec<Context>>> {
+    if cfg!(clio_loom) {
+        return None;
+    }
+    let pool = POOL.get_or_init(|| RankedMutex::new(LockRank::Leaf, Vec::with_capacity(POOL_LIMIT)));
+    (0..TRIES).find_map(|_| {
+        let taken = pool.try_lock();
+        if taken.is_none() {
+            std::hint::spin_loop();
+        }
+        taken
+    })
 }
 
 impl Env {
     /// An environment from the pool; goes back there when dropped.
     pub fn get(tags: EnvTags) -> Env {
-        let context = pool().and_then(|p| p.lock().pop()).unwrap_or_default();
+        let context = pool().and_then(|mut pool| pool.pop()).unwrap_or_default();
         Env { context: RefCell::new(context), tags }
     }
 
@@ -111,8 +124,7 @@ impl Env {
 impl Drop for Env {
     fn drop(&mut self) {
         let context = std::mem::take(&mut *self.context.borrow_mut());
-        let Some(pool) = pool() else { return };
-        let mut pool = pool.lock();
+        let Some(mut pool) = pool() else { return };
         if pool.len() < POOL_LIMIT {
             pool.push(context);
         }
@@ -146,6 +158,14 @@ mod tests {
         let again = env.take(&KEY);
         assert_eq!(again.as_ptr(), at);
         assert!(again.is_empty());
+    }
+
+    #[test]
+    fn a_pool_that_is_held_for_good_is_done_without() {
+        let held = pool();
+        // It ends, and leaves its context nowhere.
+        std::thread::spawn(|| drop(Env::get(EnvTags::IO).nested())).join().expect("it gets one");
+        drop(held);
     }
 
     #[test]

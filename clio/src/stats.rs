@@ -96,13 +96,18 @@ pub struct LockCounts {
 }
 
 impl Client {
-    /// Each target's locks, of all clients of the store; `None` if another process keeps the store.
+    /// Each target's locks, of all clients of the store; `None` if another process keeps the store, such as the parent of
+    /// a forked child.
     pub fn lock_counts(&self) -> Option<Vec<LockCounts>> {
+        self.check_process().ok()?;
         self.inner().store().local().ok().map(|local| local.lock_counts())
     }
 
-    /// Figures since the client connected.
+    /// Figures since the client connected. In a forked child, those of a client that has done nothing and has no targets.
     pub fn stats(&self) -> Stats {
+        if self.check_process().is_err() {
+            return Stats { objects: 0, cache: cache(&CacheStats::default()), targets: Vec::new() };
+        }
         let stack = self.inner().stack();
         Stats {
             objects: stack.objects() as u64,
@@ -117,6 +122,7 @@ impl Client {
     /// # Errors
     /// `EPROTO`, saying what doesn't add up: a bug in Clio.
     pub fn check_invariants(&self) -> Result<()> {
+        self.check_process()?;
         let stack = self.inner().stack();
         stack.devices().iter().try_for_each(|d| d.check_accounting())?;
         check_page_memory(stack)

@@ -1,7 +1,7 @@
 //! A forked child and what it has of its parent's.
 #![expect(unsafe_code, reason = "fork")]
 
-use clio::{Client, OpenOptions};
+use clio::{Client, Layout, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 
 /// Runs `body` in a forked child; its exit status.
@@ -42,7 +42,19 @@ fn a_child_is_refused_and_takes_nothing_down() {
             && is_refused(childs.sync())
             && is_refused(childs.second_client())
             && (&childs_file).seek(SeekFrom::Start(0)).is_err()
-            && !childs.exists("/f");
+            && !childs.exists("/f")
+            && is_refused(childs.drop_caches())
+            && is_refused(childs.check(false))
+            && is_refused(childs.check_invariants())
+            && is_refused(childs.open_file("/f"))
+            && is_refused(childs.set_layout("/new", &Layout::raid0()))
+            && is_refused(childs_file.seek_data(0))
+            && is_refused(childs_file.flush_data())
+            && is_refused(childs_file.lazyio_synchronize(0, 0))
+            && childs.space() == (0, 0)
+            && childs.lock_counts().is_none()
+            && childs.stats().targets.is_empty()
+            && format!("{childs:?}{childs_file:?}{:?}", childs.config()).contains("fid");
         drop((childs_file, childs, file.clone(), client.clone()));
         // The last ones: nothing is closed for the parent.
         // SAFETY: never used again in this process, which leaves at once.

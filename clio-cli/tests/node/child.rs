@@ -19,7 +19,7 @@ fn process() {
     }
 }
 
-fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Result<String, String> {
+pub fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Result<String, String> {
     let name = |e: clio::Error| {
         // For whoever looks into a test that fails.
         eprintln!("{}: {e}", words.join(" "));
@@ -106,6 +106,9 @@ fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -> Re
             let names = client.read_dir(words[1]).map_err(name)?;
             Ok(names.iter().map(|e| e.name().to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
         }
+        "fork" if words.contains(&"idle") => Ok(crate::fork::begin_idle().to_string()),
+        "fork" => Ok(crate::fork::begin_client(client, files).to_string()),
+        "wait" => Ok(crate::fork::wait(number(1) as i32).to_string()),
         other => panic!("{other}"),
     }
 }

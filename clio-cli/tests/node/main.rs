@@ -5,6 +5,7 @@ mod coherence;
 mod daemon_deaths;
 mod deaths;
 mod figures;
+mod fork;
 mod lazyio;
 mod starting;
 mod store;

@@ -143,6 +143,7 @@ impl Server {
                 let session = Session::new(id, socket, peer, self.shared.clone());
                 match watch(&self.shared.epoll, &session.socket, id) {
                     Ok(()) => {
+                        self.processes.watch(&self.shared.epoll, id, peer.pid);
                         self.shared.clients.fetch_add(1, Ordering::Relaxed);
                         self.sessions.insert(id, session);
                         self.door.silent.push_back((id, Instant::now()));

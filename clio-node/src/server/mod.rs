@@ -19,6 +19,7 @@ mod greeting;
 mod locks;
 mod names;
 mod outbox;
+mod processes;
 mod recovery;
 mod registry;
 mod session;
@@ -37,6 +38,7 @@ use clio_core::target::Target;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{Doomed, Namespace};
 use figures::Counters;
+use processes::Processes;
 use recovery::LOOK;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -67,6 +69,8 @@ const EVENTS: usize = 64;
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const FIRST_SESSION: u64 = 2;
+/// With a session's number, its client's process.
+const PROCESS: u64 = 1 << 63;
 
 /// What is served.
 pub trait Served: Send + Sync + 'static {
@@ -97,6 +101,7 @@ pub struct Server {
     listener: Listener,
     door: Door,
     sessions: HashMap<u64, Arc<Session>>,
+    processes: Processes,
     /// Sessions of new clients, not listened to while old ones are waited for.
     held_up: Vec<u64>,
     /// When it was last looked which clients can still come back.
@@ -156,8 +161,16 @@ impl Server {
             counters,
             clients_known: RankedMutex::new(LockRank::Leaf, clients_known),
         });
-        let (door, sessions) = (Door::new(), HashMap::new());
-        Ok(Server { shared, listener, door, sessions, held_up: Vec::new(), looked: None, idle_exit: None })
+        Ok(Server {
+            shared,
+            listener,
+            door: Door::new(),
+            sessions: HashMap::new(),
+            processes: Processes::default(),
+            held_up: Vec::new(),
+            looked: None,
+            idle_exit: None,
+        })
     }
 
     /// Has the service end by itself once it has had no client for this long.
@@ -229,6 +242,7 @@ impl Server {
             match event.data.u64() {
                 LISTENER => self.accept(buffer)?,
                 STOP => {}
+                id if id & PROCESS != 0 => self.process_ended(id & !PROCESS),
                 id => self.serve(id, event.flags, buffer),
             }
         }
@@ -307,6 +321,14 @@ impl Server {
         self.shared.work(move || served.tick());
     }
 
+    /// What the client has sent is taken, then its session ends, whoever still has its end of the connection.
+    fn process_ended(&mut self, id: u64) {
+        self.processes.forget(&self.shared.epoll, id);
+        if let Some(session) = self.sessions.get(&id) {
+            session.socket.stop_receiving();
+        }
+    }
+
     fn serve(&mut self, id: u64, flags: EventFlags, buffer: &mut Buffer) {
         let Some(session) = self.sessions.get(&id).cloned() else { return };
         if self.held_up.contains(&id) {
@@ -335,6 +357,7 @@ impl Server {
 
     fn end(&mut self, id: u64, why: &SessionEnd) {
         self.door.left(id);
+        self.processes.forget(&self.shared.epoll, id);
         if let Some(session) = self.sessions.remove(&id) {
             let _ = epoll::delete(&self.shared.epoll, &session.socket);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);

@@ -65,6 +65,7 @@ impl Client {
 
     /// Encodes a layout that was asked for, if the store can have it.
     pub(super) fn check_layout(&self, layout: &Layout) -> Result<Vec<u8>> {
+        self.check_process()?;
         layout.check_on(&self.inner.store.target_space())?;
         Ok(FileLayout::new(layout)?.encode())
     }

@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// kept coherent by locks.
 ///
 /// A child of fork can't use its parent's client or files: what returns a `Result` gives `ESTALE` there, and nothing
-/// is done in the parent's name, dropping them included. It opens the store anew.
+/// is done in the parent's name, dropping them included; figures are of this process, which has none. It opens the store
+/// anew.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientInner>,
@@ -156,7 +157,7 @@ impl Client {
     /// # Errors
     /// What a target says when it is connected to.
     pub fn second_client(&self) -> Result<Client> {
-        check_origin(self.inner.origin)?;
+        self.check_process()?;
         Self::over(self.inner.store.clone(), self.inner.config.clone(), self.inner.layers.clone())
     }
 
@@ -248,7 +249,7 @@ impl Client {
     /// # Errors
     /// `ESTALE` in a forked child.
     fn names(&self) -> Result<&dyn Names> {
-        check_origin(self.inner.origin)?;
+        self.check_process()?;
         Ok(self.inner.store.names())
     }
 
@@ -258,7 +259,7 @@ impl Client {
     /// # Errors
     /// The first error; everything else is written all the same.
     pub fn sync(&self) -> Result<()> {
-        check_origin(self.inner.origin)?;
+        self.check_process()?;
         let data = self.inner.stack.sync_all();
         data.and(self.inner.store.sync())
     }
@@ -268,16 +269,21 @@ impl Client {
     /// # Errors
     /// The first write error.
     pub fn drop_caches(&self) -> Result<()> {
-        check_origin(self.inner.origin)?;
+        self.check_process()?;
         self.inner.stack.drop_caches()
     }
 
-    /// Space of the store's targets: total and free bytes.
+    /// Space of the store's targets: total and free bytes. None, in a forked child.
     pub fn space(&self) -> (u64, u64) {
+        if self.check_process().is_err() {
+            return (0, 0);
+        }
         let targets = self.inner.store.target_space();
         targets.all().iter().fold((0, 0), |(t, f), x| (t + x.total, f + x.free))
     }
 
+    /// # Errors
+    /// `ESTALE` in a forked child.
     pub(crate) fn check_process(&self) -> Result<()> {
         check_origin(self.inner.origin)
     }
@@ -334,7 +340,7 @@ impl Drop for Client {
 /// Refuses what a forked child does with its parent's.
 ///
 /// # Errors
-/// `ESTALE`.
+/// `ESTALE`, as of any handle that stands for nothing any more: what to do about it is the same, to open again.
 #[inline]
 pub(crate) fn check_origin(origin: Origin) -> Result<()> {
     if origin.is_here() { Ok(()) } else { Err(inherited()) }

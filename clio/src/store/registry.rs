@@ -18,8 +18,8 @@ enum Key {
     Node(PathBuf),
 }
 
-/// A store that this process, not one that it was forked from, has open, had, or is about to. Its mutex is held while the store is opened: a second opener of the same
-/// store waits and gets the same; openers of others don't meet it.
+/// A store that this process, not one that it was forked from, has open, had, or is about to. Its mutex is held while the
+/// store is opened: a second opener of the same store waits and gets the same; openers of others don't meet it.
 type Entry = Arc<Mutex<Option<Weak<Store>>>>;
 
 static OPEN: OnceLock<Mutex<HashMap<(Origin, Key), Entry>>> = OnceLock::new();
