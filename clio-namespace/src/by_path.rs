@@ -1,6 +1,7 @@
 //! The operations by path. Each resolves its path, then does the operation by FID and name; in between, others may
 //! change the tree, as on any system. A resent operation is answered before its path is looked at.
 
+use crate::caller::{Access, Caller, SUPERUSER};
 use crate::namespace::{Namespace, OpCtx};
 use crate::ops::create::{IfExists, NewNode};
 use crate::ops::rename::RenameMode;
@@ -45,9 +46,17 @@ impl Namespace {
     /// `ENOENT`; `ENOTDIR`: a component, or what a slash follows, is no directory; `ENAMETOOLONG`: beyond 4095 bytes,
     /// or 255 for a component; `ELOOP`: more than 40 symbolic links; `EINVAL`: a NUL byte; `EIO`.
     pub fn resolve<'a>(&self, path: impl Into<PathAt<'a>>, follow: bool) -> Result<Inode> {
+        self.resolve_as(&SUPERUSER, path, follow)
+    }
+
+    /// [`Namespace::resolve`] for `caller`.
+    ///
+    /// # Errors
+    /// As there; `EACCES`: a directory on the way may not be searched.
+    pub fn resolve_as<'a>(&self, caller: &Caller, path: impl Into<PathAt<'a>>, follow: bool) -> Result<Inode> {
         let path = path.into();
         let how = if follow { Final::Follow } else { Final::FollowBeforeSlash };
-        let parent = self.walk("resolve", path, how)?;
+        let parent = self.walk(caller, "resolve", path, how)?;
         match parent.found {
             Some(inode) if parent.slash && inode.kind != Kind::Dir => {
                 Err(Error::new(Errno::ENOTDIR, "resolve", "not a directory").at(path.describe()))
@@ -57,17 +66,27 @@ impl Namespace {
         }
     }
 
+    /// That `caller` has `access` to what `path` names, following symbolic links, as access(2).
+    ///
+    /// # Errors
+    /// `EACCES`; as [`Namespace::resolve_as`].
+    pub fn access<'a>(&self, caller: &Caller, path: impl Into<PathAt<'a>>, access: Access) -> Result<()> {
+        let path = path.into();
+        let inode = self.resolve_as(caller, path, true)?;
+        caller.check("access", &inode, access).map_err(|e| e.at(path.describe()))
+    }
+
     /// Where `path` ends, whether or not its last component exists. If that is a symbolic link, it is followed if
     /// `follow` says so, and the answer is then where the link leads.
     ///
     /// # Errors
     /// As [`Namespace::resolve`], but for the last component.
     pub fn resolve_parent<'a>(&self, path: impl Into<PathAt<'a>>, follow: bool) -> Result<Parent> {
-        self.walk("resolve", path.into(), if follow { Final::Follow } else { Final::Entry })
+        self.walk(&SUPERUSER, "resolve", path.into(), if follow { Final::Follow } else { Final::Entry })
     }
 
-    fn walk(&self, op: &'static str, path: PathAt<'_>, last: Final) -> Result<Parent> {
-        self.read(op, |records| walk(records, path.base, path.path, last)).map_err(|e| e.at(path.describe()))
+    fn walk(&self, caller: &Caller, op: &'static str, path: PathAt<'_>, last: Final) -> Result<Parent> {
+        self.read_as(caller, op, |records| walk(records, path.base, path.path, last)).map_err(|e| e.at(path.describe()))
     }
 
     /// [`Namespace::create`] by path. Opening follows symbolic links, also to a file that is yet to be made; with
@@ -77,7 +96,7 @@ impl Namespace {
     /// As [`Namespace::create`] and [`Namespace::resolve`]; `EISDIR` for a path that only a directory can have.
     pub fn create_path<'a>(
         &self,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         path: impl Into<PathAt<'a>>,
         new: &NewNode<'_>,
         if_exists: IfExists,
@@ -87,7 +106,7 @@ impl Namespace {
         }
         let path = path.into();
         let how = if if_exists == IfExists::Fail { Final::Entry } else { Final::Follow };
-        let parent = self.walk("create", path, how)?;
+        let parent = self.walk(ctx.caller, "create", path, how)?;
         let name = match (parent.last, if_exists) {
             (Last::Name(name), _) if !parent.slash => Ok(name),
             (Last::Dot | Last::DotDot | Last::Root, IfExists::Fail) => Err(Errno::EEXIST),
@@ -101,12 +120,13 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::mkdir`] and [`Namespace::resolve`].
-    pub fn mkdir_path<'a>(&self, ctx: &OpCtx, path: impl Into<PathAt<'a>>, new: &NewNode<'_>) -> Result<Inode> {
+    pub fn mkdir_path<'a>(&self, ctx: &OpCtx<'_>, path: impl Into<PathAt<'a>>, new: &NewNode<'_>) -> Result<Inode> {
         if let Some(reply) = self.replayed(ctx)? {
             return Ok(reply.node()?.0);
         }
         let path = path.into();
-        let (dir, name, _) = place(self.walk("mkdir", path, Final::Entry)?, "mkdir", path, [Errno::EEXIST; 3])?;
+        let (dir, name, _) =
+            place(self.walk(ctx.caller, "mkdir", path, Final::Entry)?, "mkdir", path, [Errno::EEXIST; 3])?;
         self.mkdir(ctx, dir, &name, new).map_err(|e| e.at(path.describe()))
     }
 
@@ -116,7 +136,7 @@ impl Namespace {
     /// As [`Namespace::symlink`] and [`Namespace::resolve`].
     pub fn symlink_path<'a>(
         &self,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         target: &[u8],
         path: impl Into<PathAt<'a>>,
         new: &NewNode<'_>,
@@ -125,7 +145,7 @@ impl Namespace {
             return Ok(reply.node()?.0);
         }
         let path = path.into();
-        let (dir, name) = place_of_no_dir(self, "symlink", path)?;
+        let (dir, name) = place_of_no_dir(self, ctx.caller, "symlink", path)?;
         self.symlink(ctx, dir, &name, target, new).map_err(|e| e.at(path.describe()))
     }
 
@@ -135,7 +155,7 @@ impl Namespace {
     /// As [`Namespace::link`] and [`Namespace::resolve`].
     pub fn link_path<'a>(
         &self,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         old: impl Into<PathAt<'a>>,
         follow: bool,
         new: impl Into<PathAt<'a>>,
@@ -144,8 +164,8 @@ impl Namespace {
             return Ok(reply.node()?.0);
         }
         let new = new.into();
-        let inode = self.resolve(old, follow)?;
-        let (dir, name) = place_of_no_dir(self, "link", new)?;
+        let inode = self.resolve_as(ctx.caller, old, follow)?;
+        let (dir, name) = place_of_no_dir(self, ctx.caller, "link", new)?;
         self.link(ctx, inode.fid, dir, &name).map_err(|e| e.at(new.describe()))
     }
 
@@ -153,16 +173,18 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::unlink`] and [`Namespace::resolve`].
-    pub fn unlink_path<'a>(&self, ctx: &OpCtx, path: impl Into<PathAt<'a>>) -> Result<Removed> {
+    pub fn unlink_path<'a>(&self, ctx: &OpCtx<'_>, path: impl Into<PathAt<'a>>) -> Result<Removed> {
         if let Some(reply) = self.replayed(ctx)? {
             return reply.removed();
         }
         let path = path.into();
-        let parent = self.walk("unlink", path, Final::Entry)?;
-        let not_a_dir = parent.slash && parent.found.as_ref().is_some_and(|i| i.kind != Kind::Dir);
+        let parent = self.walk(ctx.caller, "unlink", path, Final::Entry)?;
+        let before_slash = parent.found.as_ref().filter(|_| parent.slash).map(|i| i.kind);
         let (dir, name, _) = place(parent, "unlink", path, [Errno::EISDIR; 3])?;
-        if not_a_dir {
-            return Err(Error::new(Errno::ENOTDIR, "unlink", "not a directory").at(path.describe()));
+        match before_slash {
+            Some(Kind::Dir) => return Err(Error::new(Errno::EISDIR, "unlink", "it is a directory").at(path.describe())),
+            Some(_) => return Err(Error::new(Errno::ENOTDIR, "unlink", "not a directory").at(path.describe())),
+            None => {}
         }
         self.unlink(ctx, dir, &name).map_err(|e| e.at(path.describe()))
     }
@@ -171,12 +193,17 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::unmake`] and [`Namespace::resolve`].
-    pub fn unmake_path<'a>(&self, ctx: &OpCtx, path: impl Into<PathAt<'a>>, known: &Inode) -> Result<Option<Removed>> {
+    pub fn unmake_path<'a>(
+        &self,
+        ctx: &OpCtx<'_>,
+        path: impl Into<PathAt<'a>>,
+        known: &Inode,
+    ) -> Result<Option<Removed>> {
         if let Some(reply) = self.replayed(ctx)? {
             return reply.maybe_removed();
         }
         let path = path.into();
-        let parent = self.walk("unmake", path, Final::Follow)?;
+        let parent = self.walk(ctx.caller, "unmake", path, Final::Follow)?;
         match parent.last {
             Last::Name(name) => self.unmake(ctx, parent.dir, &name, known).map_err(|e| e.at(path.describe())),
             Last::Dot | Last::DotDot | Last::Root => Ok(None),
@@ -187,13 +214,13 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::rmdir`] and [`Namespace::resolve`].
-    pub fn rmdir_path<'a>(&self, ctx: &OpCtx, path: impl Into<PathAt<'a>>) -> Result<Removed> {
+    pub fn rmdir_path<'a>(&self, ctx: &OpCtx<'_>, path: impl Into<PathAt<'a>>) -> Result<Removed> {
         if let Some(reply) = self.replayed(ctx)? {
             return reply.removed();
         }
         let path = path.into();
         let special = [Errno::EINVAL, Errno::ENOTEMPTY, Errno::EBUSY];
-        let (dir, name, _) = place(self.walk("rmdir", path, Final::Entry)?, "rmdir", path, special)?;
+        let (dir, name, _) = place(self.walk(ctx.caller, "rmdir", path, Final::Entry)?, "rmdir", path, special)?;
         self.rmdir(ctx, dir, &name).map_err(|e| e.at(path.describe()))
     }
 
@@ -204,7 +231,7 @@ impl Namespace {
     /// As [`Namespace::rename`] and [`Namespace::resolve`]; `ENOTDIR` if a slash follows what is no directory.
     pub fn rename_path<'a>(
         &self,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         old: impl Into<PathAt<'a>>,
         new: impl Into<PathAt<'a>>,
         mode: RenameMode,
@@ -213,7 +240,8 @@ impl Namespace {
             return reply.maybe_removed();
         }
         let (old, new) = (old.into(), new.into());
-        let (from, to) = (self.walk("rename", old, Final::Entry)?, self.walk("rename", new, Final::Entry)?);
+        let walk = |path| self.walk(ctx.caller, "rename", path, Final::Entry);
+        let (from, to) = (walk(old)?, walk(new)?);
         let kind = |p: &Parent| p.found.as_ref().map(|i| i.kind);
         let (moved, there) = (kind(&from), kind(&to));
         let (dir, name, slash) = place(from, "rename", old, [Errno::EBUSY; 3])?;
@@ -254,8 +282,8 @@ fn place(
 }
 
 /// Directory and name for something new that is no directory.
-fn place_of_no_dir(ns: &Namespace, op: &'static str, path: PathAt<'_>) -> Result<(Fid, Vec<u8>)> {
-    let parent = ns.walk(op, path, Final::Entry)?;
+fn place_of_no_dir(ns: &Namespace, caller: &Caller, op: &'static str, path: PathAt<'_>) -> Result<(Fid, Vec<u8>)> {
+    let parent = ns.walk(caller, op, path, Final::Entry)?;
     let exists = parent.found.is_some();
     let (dir, name, slash) = place(parent, op, path, [Errno::EEXIST; 3])?;
     match (slash, exists) {

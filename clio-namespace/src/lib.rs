@@ -12,19 +12,22 @@
 //!   objects without a name, never a name without its objects.
 //! - FIDs are never used twice.
 //! - An operation that carries an [`OpId`] runs once, however often it is sent.
+//! - What a [`Caller`] may not do by modes, owners and groups is refused, as by Linux. An operation without a caller is the
+//!   superuser's.
 //!
 //! # What is deliberately absent
-//! - Permission checks: who may do what is decided by those who know the caller, above this crate.
 //! - A clock: each operation is told the time, so that a run can be repeated exactly.
 //! - "." and ".." as entries: they exist in paths only.
 
 mod by_path;
+mod caller;
 mod check;
 mod fids;
 mod kv;
 mod limits;
 mod names;
 mod namespace;
+mod opened;
 mod ops;
 mod path;
 mod record;
@@ -33,12 +36,15 @@ mod repair;
 mod replies;
 pub mod rules;
 mod txn;
+mod user_names;
 
 pub use by_path::PathAt;
+pub use caller::{Access, Caller};
 pub use check::{Finding, Report};
 pub use limits::*;
 pub use names::Names;
 pub use namespace::{Namespace, OpCtx, OpId};
+pub use opened::Opened;
 pub use ops::attr::SetAttr;
 pub use ops::create::{IfExists, NewNode};
 pub use ops::read::DirEntry;
@@ -48,3 +54,4 @@ pub use path::{Last, Parent};
 pub use record::{Doomed, Entry, FORMAT_VERSION, Inode, Kind, Removed};
 #[doc(hidden)]
 pub use record::{Reply, StoreHeader, Unlinked};
+pub use user_names::UserNames;

@@ -1,5 +1,6 @@
 //! The namespace: opening a store, running operations one at a time, durability.
 
+use crate::caller::{Caller, SUPERUSER};
 use crate::fids::{self, FidRange};
 use crate::kv::{Batch, DiskKv, Kv, MemoryKv, Space, View};
 use crate::ops::create::NewNode;
@@ -29,17 +30,26 @@ pub struct OpId {
 
 /// What every changing operation is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpCtx {
+pub struct OpCtx<'a> {
     /// The time, nanoseconds since 1970.
     pub now: u64,
     /// If given, a successful reply is kept with the change, and answers the operation when it is sent again.
     pub id: Option<OpId>,
+    /// Whom it is done for: what that one may not do is refused.
+    pub caller: &'a Caller,
 }
 
-impl OpCtx {
-    /// An operation at time `now` (nanoseconds since 1970) that is never resent.
-    pub fn at(now: u64) -> Self {
-        Self { now, id: None }
+impl OpCtx<'static> {
+    /// An operation of the superuser at time `now` (nanoseconds since 1970) that is never resent.
+    pub const fn at(now: u64) -> Self {
+        Self { now, id: None, caller: &SUPERUSER }
+    }
+}
+
+impl<'a> OpCtx<'a> {
+    /// The same, for `caller`.
+    pub fn by<'b>(self, caller: &'b Caller) -> OpCtx<'b> {
+        OpCtx { now: self.now, id: self.id, caller }
     }
 
     /// The same, as operation `xid` of `client`.
@@ -205,16 +215,26 @@ impl Namespace {
         self.state.lock()
     }
 
-    /// Runs a reading operation on one consistent state.
+    /// Runs a reading operation of the superuser on one consistent state.
     pub(crate) fn read<T>(&self, op: &'static str, f: impl FnOnce(Records<'_>) -> Result<T>) -> Result<T> {
-        f(Records { view: &*self.kv.view(), op })
+        self.read_as(&SUPERUSER, op, f)
+    }
+
+    /// Runs a reading operation of `caller` on one consistent state.
+    pub(crate) fn read_as<T>(
+        &self,
+        caller: &Caller,
+        op: &'static str,
+        f: impl FnOnce(Records<'_>) -> Result<T>,
+    ) -> Result<T> {
+        f(Records { view: &*self.kv.view(), op, caller })
     }
 
     /// Runs a changing operation: `f` plans it, then it is committed with its reply, all or nothing.
     pub(crate) fn change(
         &self,
         op: &'static str,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         f: impl FnOnce(&mut Txn<'_>) -> Result<Reply>,
     ) -> Result<Reply> {
         let mut state = self.state();
@@ -225,11 +245,11 @@ impl Namespace {
     }
 
     /// The reply of the first run of a resent operation.
-    pub(crate) fn replayed(&self, ctx: &OpCtx) -> Result<Option<Reply>> {
+    pub(crate) fn replayed(&self, ctx: &OpCtx<'_>) -> Result<Option<Reply>> {
         if ctx.id.is_none() { Ok(None) } else { self.find_reply(&self.state(), ctx) }
     }
 
-    fn find_reply(&self, state: &State, ctx: &OpCtx) -> Result<Option<Reply>> {
+    fn find_reply(&self, state: &State, ctx: &OpCtx<'_>) -> Result<Option<Reply>> {
         let Some(id) = ctx.id else { return Ok(None) };
         let reply = state.replies.find(&*self.kv, id)?;
         if reply.is_some() {
@@ -243,12 +263,12 @@ impl Namespace {
         &self,
         state: &mut State,
         op: &'static str,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         f: impl FnOnce(&mut Txn<'_>) -> Result<Reply>,
     ) -> Result<Reply> {
         let (reply, Planned { mut batch, fids, dirs }) = {
             let view = self.kv.view();
-            let mut txn = Txn::new(Records { view: &*view, op }, ctx.now, state);
+            let mut txn = Txn::new(Records { view: &*view, op, caller: ctx.caller }, ctx.now, state);
             let reply = f(&mut txn)?;
             (reply, txn.finish())
         };

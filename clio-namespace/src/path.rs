@@ -77,7 +77,7 @@ impl Rest {
 /// Walks `path`, from directory `base` unless it starts with a slash.
 ///
 /// # Errors
-/// `ENOENT`: empty, or a component but the last is missing. `ENOTDIR`: such a one is no directory.
+/// `EACCES`: the caller may not search a directory on the way. `ENOENT`: empty, or a component but the last is missing. `ENOTDIR`: such a one is no directory.
 /// `ENAMETOOLONG`: more than 4095 bytes, or a component of more than 255. `ELOOP`: more than 40 symbolic links.
 /// `EINVAL`: a NUL byte.
 pub(crate) fn walk(records: Records<'_>, base: Fid, path: &[u8], last: Final) -> Result<Parent> {
@@ -88,7 +88,7 @@ pub(crate) fn walk(records: Records<'_>, base: Fid, path: &[u8], last: Final) ->
     } else if path.contains(&0) {
         return Err(records.err(Errno::EINVAL, "the path holds a NUL byte"));
     }
-    // The inodes of directories on the way are not read: an entry tells the kind, and only a live directory has any.
+    // The superuser's way needs no inodes of directories: an entry tells the kind, and only a live directory has any.
     let mut dir = if path[0] == b'/' { Namespace::ROOT } else { base };
     let mut rest = Rest { path: path.to_vec(), at: 0 };
     let mut followed = 0;
@@ -97,6 +97,7 @@ pub(crate) fn walk(records: Records<'_>, base: Fid, path: &[u8], last: Final) ->
             return Ok(Parent { dir, last: Last::Root, found: Some(records.dir(dir)?), slash: true });
         };
         let (more, slash) = (rest.has_more(), rest.slash_follows());
+        records.may_search(dir)?;
         if name == b"." || name == b".." {
             let mut inode = records.dir(dir)?;
             let mut which = Last::Dot;

@@ -1,5 +1,6 @@
 //! Decoded reads of one view of the store.
 
+use crate::caller::{Access, Caller};
 use crate::kv::{Space, View};
 use crate::limits::MAX_NAME_BYTES;
 use crate::record::{Entry, Inode, Kind, entry_key};
@@ -11,6 +12,8 @@ use clio_core::{Errno, Error, Result};
 pub(crate) struct Records<'v> {
     pub(crate) view: &'v dyn View,
     pub(crate) op: &'static str,
+    /// Whom that is done for.
+    pub(crate) caller: &'v Caller,
 }
 
 impl Records<'_> {
@@ -46,6 +49,14 @@ impl Records<'_> {
         let inode = self.inode(fid)?;
         check_dir(self.op, &inode)?;
         Ok(inode)
+    }
+
+    /// That the caller may search `dir`. `EACCES`, or as [`Records::dir`]; asks nothing for the superuser.
+    pub(crate) fn may_search(&self, dir: Fid) -> Result<()> {
+        match self.caller.is_superuser() {
+            true => Ok(()),
+            false => self.caller.check(self.op, &self.dir(dir)?, Access::EXECUTE),
+        }
     }
 
     /// The entry `name` of `dir`. Neither is checked.

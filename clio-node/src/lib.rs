@@ -6,6 +6,7 @@
 //! what they held.
 
 pub mod client;
+mod peer_groups;
 pub mod server;
 mod socket;
 pub mod wire;

@@ -41,7 +41,7 @@ pub use clio_core::io::LockDemand;
 pub use clio_core::units::Fid;
 pub use clio_core::{Errno, Error, Result};
 pub use clio_lov::layout::{Component, ComponentDescription, Description, FileLayout, Layout};
-pub use clio_namespace::{RenameMode, XattrMode};
+pub use clio_namespace::{Access, RenameMode, XattrMode};
 pub use config::Config;
 pub use file::File;
 pub use metadata::{DirEntry, FileType, Metadata};

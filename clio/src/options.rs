@@ -3,6 +3,7 @@
 use clio_core::io::LockDemand;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::Layout;
+use clio_namespace::Access;
 
 /// Options of [`Client::open_with`](crate::Client::open_with): those of `std::fs::OpenOptions`, and Clio's own.
 #[derive(Clone, Debug)]
@@ -97,6 +98,12 @@ impl OpenOptions {
 
     pub(crate) fn writes(&self) -> bool {
         self.write || self.append
+    }
+
+    /// What the caller must have a right to, of a file that is there.
+    pub(crate) fn access(&self) -> Access {
+        let read = if self.read { Access::READ } else { Access::NONE };
+        if self.writes() { read | Access::WRITE } else { read }
     }
 
     pub(crate) fn makes(&self) -> bool {

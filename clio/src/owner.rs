@@ -1,21 +1,20 @@
-//! Who makes files: the effective user and group of the process.
+//! Who makes files, and whose rights count: the effective user and groups of the process.
 
-use std::os::unix::fs::MetadataExt;
-use std::sync::OnceLock;
-
-static IDS: OnceLock<(u32, u32)> = OnceLock::new();
-
-fn ids() -> (u32, u32) {
-    // The owner of the process's own entry in /proc is its effective user; without /proc, root.
-    *IDS.get_or_init(|| std::fs::metadata("/proc/self").map_or((0, 0), |m| (m.uid(), m.gid())))
-}
+use clio_namespace::Caller;
+use rustix::process::{getegid, geteuid, getgroups};
 
 /// Effective user id.
 pub(crate) fn uid() -> u32 {
-    ids().0
+    geteuid().as_raw()
 }
 
 /// Effective group id.
 pub(crate) fn gid() -> u32 {
-    ids().1
+    getegid().as_raw()
+}
+
+/// The process as it is now.
+pub(crate) fn caller() -> Caller {
+    let groups = getgroups().unwrap_or_default();
+    Caller::new(uid(), gid(), groups.into_iter().map(|g| g.as_raw()).collect())
 }

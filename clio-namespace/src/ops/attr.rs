@@ -1,5 +1,7 @@
 //! Attributes and layouts.
 
+use super::rights::{is_owner, permitted};
+use crate::caller::{Access, SUPERUSER};
 use crate::limits::MAX_LAYOUT_BYTES;
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Inode, Kind, Reply};
@@ -51,14 +53,17 @@ impl Namespace {
     /// Sets attributes of `fid`; gives the inode as it is then.
     ///
     /// # Errors
-    /// `ENOENT`; `EINVAL` for a size hint of what is no file; `EIO`.
-    pub fn setattr(&self, ctx: &OpCtx, fid: Fid, set: &SetAttr) -> Result<Inode> {
+    /// `ENOENT`; `EPERM` if the caller isn't who may; `EACCES` if it may not write, for a size hint and for times that are
+    /// only raised; `EINVAL` for a size hint of what is no file; `EIO`.
+    pub fn setattr(&self, ctx: &OpCtx<'_>, fid: Fid, set: &SetAttr) -> Result<Inode> {
         let plan = |txn: &mut Txn<'_>| {
+            let (op, caller) = (txn.records.op, txn.records.caller);
             let inode = txn.inode(fid)?;
             if set.size_hint.is_some() && inode.kind != Kind::File {
                 return Err(txn.err(Errno::EINVAL, "only a file has a size hint").on(fid));
             }
-            if (SetAttr { only_raise_times: set.only_raise_times, ..SetAttr::default() }) != *set {
+            let set = permitted(op, caller, inode, set)?;
+            if (SetAttr { only_raise_times: set.only_raise_times, ..SetAttr::default() }) != set {
                 let now = txn.now;
                 set.apply(txn.edit(fid)?, now);
             }
@@ -71,9 +76,13 @@ impl Namespace {
     /// made in it inherit it. Empty bytes take it away. The bytes are the layout layer's; nobody else reads them.
     ///
     /// # Errors
-    /// `ENOENT`; `EINVAL` for a symbolic link; `E2BIG` beyond 64 KiB; `EIO`.
-    pub fn set_layout(&self, ctx: &OpCtx, fid: Fid, layout: &[u8]) -> Result<()> {
-        let plan = |txn: &mut Txn<'_>| put_layout(txn, fid, layout).map(|()| Reply::Done);
+    /// `ENOENT`; `EPERM` for others than the owner; `EINVAL` for a symbolic link; `E2BIG` beyond 64 KiB; `EIO`.
+    pub fn set_layout(&self, ctx: &OpCtx<'_>, fid: Fid, layout: &[u8]) -> Result<()> {
+        let plan = |txn: &mut Txn<'_>| {
+            let (op, caller) = (txn.records.op, txn.records.caller);
+            is_owner(op, caller, txn.inode(fid)?)?;
+            put_layout(txn, fid, layout).map(|()| Reply::Done)
+        };
         self.change("set_layout", ctx, plan)?.done()
     }
 
@@ -81,10 +90,17 @@ impl Namespace {
     /// somebody was faster.
     ///
     /// # Errors
-    /// As [`Namespace::set_layout`].
-    pub fn replace_layout(&self, ctx: &OpCtx, fid: Fid, old: &[u8], new: &[u8]) -> Result<Vec<u8>> {
+    /// As [`Namespace::set_layout`] for a directory. Whoever sees a file may give it its first layout, since there is no data
+    /// yet; `EACCES` for a later one without write access.
+    pub fn replace_layout(&self, ctx: &OpCtx<'_>, fid: Fid, old: &[u8], new: &[u8]) -> Result<Vec<u8>> {
         let plan = |txn: &mut Txn<'_>| {
+            let (op, caller) = (txn.records.op, txn.records.caller);
             let inode = txn.inode(fid)?;
+            if inode.kind == Kind::Dir {
+                is_owner(op, caller, inode)?;
+            } else if !old.is_empty() && !caller.acts_for_owner(inode) {
+                caller.check(op, inode, Access::WRITE)?;
+            }
             if layout_of(inode) == old {
                 put_layout(txn, fid, new)?;
             }
@@ -94,19 +110,37 @@ impl Namespace {
         Ok(layout_of(&inode).to_vec())
     }
 
+    /// Dates the last read and the last change at the operation's time, as utimensat(2) without times does.
+    ///
+    /// # Errors
+    /// `ENOENT`; `EACCES` for whoever is not the owner and may not write; `EIO`.
+    pub fn touch(&self, ctx: &OpCtx<'_>, fid: Fid) -> Result<()> {
+        let plan = |txn: &mut Txn<'_>| {
+            let (op, caller, now) = (txn.records.op, txn.records.caller, txn.now);
+            let inode = txn.inode(fid)?;
+            if !caller.acts_for_owner(inode) {
+                caller.check(op, inode, Access::WRITE)?;
+            }
+            let inode = txn.edit(fid)?;
+            (inode.atime, inode.mtime, inode.ctime) = (now, now, now);
+            Ok(Reply::Done)
+        };
+        self.change("touch", ctx, plan)?.done()
+    }
+
     /// Dates the last read of a file whose data was last changed at `changed` (nanoseconds since 1970), if
     /// [`is_read_worth_noting`].
     ///
     /// # Errors
     /// `ENOENT`; `EIO`.
-    pub fn note_read(&self, ctx: &OpCtx, fid: Fid, changed: u64) -> Result<()> {
+    pub fn note_read(&self, ctx: &OpCtx<'_>, fid: Fid, changed: u64) -> Result<()> {
         let inode = self.getattr(fid)?;
         if !is_read_worth_noting(inode.atime, changed.max(inode.mtime).max(inode.ctime), ctx.now) {
             return Ok(());
         }
         let set = SetAttr { atime: Some(ctx.now), only_raise_times: true, ..SetAttr::default() };
         // A read is no change: at time 0, the operation raises no change time.
-        self.setattr(&OpCtx { now: 0, ..*ctx }, fid, &set).map(drop)
+        self.setattr(&OpCtx { now: 0, caller: &SUPERUSER, ..*ctx }, fid, &set).map(drop)
     }
 
     /// The layout of a file, or the default layout of a directory; empty if there is none.

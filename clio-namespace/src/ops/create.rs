@@ -1,5 +1,7 @@
 //! Making files, directories and symbolic links.
 
+use super::rights::may_change_entries;
+use crate::caller::{GROUP_EXECUTE, SETGID, SETUID};
 use crate::limits::{MAX_LAYOUT_BYTES, MAX_SYMLINK_BYTES};
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Entry, Inode, Kind, Reply};
@@ -7,9 +9,6 @@ use crate::records::check_name;
 use crate::txn::Txn;
 use clio_core::units::Fid;
 use clio_core::{Errno, Result};
-
-/// Set-group-ID: on a directory, what is made in it gets its group.
-const SETGID: u32 = 0o2000;
 
 /// What a new inode is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,11 +74,11 @@ impl Namespace {
     /// removing it.
     ///
     /// # Errors
-    /// `EEXIST`; `EISDIR` or `ELOOP` if the name to open is a directory or a symbolic link; `ENOENT`, `ENOTDIR` for
+    /// `EEXIST`; `EACCES`; `EISDIR` or `ELOOP` if the name to open is a directory or a symbolic link; `ENOENT`, `ENOTDIR` for
     /// `dir`; `ENAMETOOLONG`, `EINVAL` for the name; `E2BIG` for a layout beyond 64 KiB; `EIO`.
     pub fn create(
         &self,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         dir: Fid,
         name: &[u8],
         new: &NewNode<'_>,
@@ -104,9 +103,9 @@ impl Namespace {
     /// Makes the directory `name` in directory `dir`.
     ///
     /// # Errors
-    /// `EEXIST`; `ENOENT`, `ENOTDIR` for `dir`; `ENAMETOOLONG`, `EINVAL` for the name; `E2BIG` for a layout beyond
+    /// `EEXIST`; `EACCES`; `ENOENT`, `ENOTDIR` for `dir`; `ENAMETOOLONG`, `EINVAL` for the name; `E2BIG` for a layout beyond
     /// 64 KiB; `EMLINK`; `EIO`.
-    pub fn mkdir(&self, ctx: &OpCtx, dir: Fid, name: &[u8], new: &NewNode<'_>) -> Result<Inode> {
+    pub fn mkdir(&self, ctx: &OpCtx<'_>, dir: Fid, name: &[u8], new: &NewNode<'_>) -> Result<Inode> {
         let plan = |txn: &mut Txn<'_>| add_new(txn, dir, name, Kind::Dir, new, &[]);
         Ok(self.change("mkdir", ctx, plan)?.node()?.0)
     }
@@ -116,7 +115,7 @@ impl Namespace {
     /// # Errors
     /// As [`Namespace::mkdir`]; for the target `ENOENT` if it is empty, `ENAMETOOLONG` beyond 4095 bytes, `EINVAL`
     /// if it holds a NUL byte.
-    pub fn symlink(&self, ctx: &OpCtx, dir: Fid, name: &[u8], target: &[u8], new: &NewNode<'_>) -> Result<Inode> {
+    pub fn symlink(&self, ctx: &OpCtx<'_>, dir: Fid, name: &[u8], target: &[u8], new: &NewNode<'_>) -> Result<Inode> {
         let plan = |txn: &mut Txn<'_>| {
             if target.is_empty() {
                 return Err(txn.err(Errno::ENOENT, "the target is empty"));
@@ -158,7 +157,8 @@ pub(crate) fn add(
     if new.layout.is_some_and(|l| l.len() > MAX_LAYOUT_BYTES) {
         return Err(txn.err(Errno::E2BIG, "the layout takes more than 64 KiB; use fewer components or stripes"));
     }
-    let now = txn.now;
+    may_change_entries(txn, dir)?;
+    let (now, caller) = (txn.now, txn.records.caller);
     let parent = txn.dir(dir)?;
     if kind == Kind::Dir && parent.nlink == u32::MAX {
         return Err(txn.err(Errno::EMLINK, "the directory has as many subdirectories as it can").on(dir));
@@ -176,10 +176,15 @@ pub(crate) fn add(
         }
         if kind == Kind::Dir {
             inode.parent = dir;
+            inode.mode &= !(SETUID | SETGID);
             inode.mode |= parent_gid.map_or(0, |_| SETGID);
             inode.default_layout = inherited.unwrap_or(inode.default_layout);
         } else if let Some(layout) = inherited {
             inode.layout = layout;
+        }
+        let lends_group = kind == Kind::File && inode.mode & GROUP_EXECUTE != 0;
+        if lends_group && parent_gid.is_some_and(|gid| !caller.acts_for_group(gid)) {
+            inode.mode &= !SETGID;
         }
         inode
     })?;

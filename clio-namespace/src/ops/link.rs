@@ -1,6 +1,7 @@
 //! Hard links, and what symbolic links point at.
 
 use super::create::exists;
+use super::rights::may_change_entries;
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Entry, Inode, Kind, Reply};
 use crate::records::check_name;
@@ -12,9 +13,9 @@ impl Namespace {
     /// Gives `fid` the further name `name` in directory `dir`. A symbolic link is linked itself.
     ///
     /// # Errors
-    /// `EEXIST`; `EPERM` if `fid` is a directory; `ENOENT` if it has lost its last name; `EMLINK` at 65000 links;
+    /// `EEXIST`; `EACCES`; `EPERM` if `fid` is a directory; `ENOENT` if it has lost its last name; `EMLINK` at 65000 links;
     /// `ENOENT`, `ENOTDIR` for `dir`; `ENAMETOOLONG`, `EINVAL` for the name; `EIO`.
-    pub fn link(&self, ctx: &OpCtx, fid: Fid, dir: Fid, name: &[u8]) -> Result<Inode> {
+    pub fn link(&self, ctx: &OpCtx<'_>, fid: Fid, dir: Fid, name: &[u8]) -> Result<Inode> {
         let plan = |txn: &mut Txn<'_>| {
             txn.inode(fid)?;
             txn.dir(dir)?;
@@ -22,6 +23,7 @@ impl Namespace {
             if txn.records.entry(dir, name)?.is_some() {
                 return Err(exists(txn));
             }
+            may_change_entries(txn, dir)?;
             let inode = txn.inode(fid)?;
             let (kind, orphan) = (inode.kind, inode.orphan);
             if kind == Kind::Dir {

@@ -7,6 +7,7 @@ mod orphan;
 pub(crate) mod read;
 mod remove;
 pub(crate) mod rename;
+mod rights;
 pub(crate) mod xattr;
 
 #[cfg(test)]

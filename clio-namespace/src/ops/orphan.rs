@@ -1,8 +1,9 @@
 //! Open files that have lost their names, and what a crash left of them.
 
+use crate::caller::Access;
 use crate::kv::{Batch, Space};
-use crate::namespace::{Namespace, OpCtx};
-use crate::record::{Doomed, Removed, Reply, Unlinked};
+use crate::namespace::{Namespace, OpCtx, State};
+use crate::record::{Doomed, Kind, Removed, Reply, Unlinked};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
 use std::ops::ControlFlow;
@@ -20,9 +21,29 @@ impl Namespace {
     pub fn open_ref(&self, fid: Fid) -> Result<()> {
         let mut state = self.state();
         self.read("open", |records| records.inode(fid))?;
-        let count = state.open.entry(fid).or_insert(0);
-        *count = count.checked_add(1).ok_or_else(|| Error::new(Errno::ENFILE, "open", "open too often").on(fid))?;
-        Ok(())
+        count_open(&mut state, fid)
+    }
+
+    /// As [`Namespace::open_ref`], if the caller may access it so. Opening for writing by anybody but the superuser
+    /// takes away set-ID bits, as a write would: what comes to be in the file isn't its owner's alone.
+    ///
+    /// # Errors
+    /// `EACCES`; as [`Namespace::open_ref`].
+    pub fn open_for(&self, ctx: &OpCtx<'_>, fid: Fid, access: Access) -> Result<()> {
+        let mut state = self.state();
+        let inode = self.read("open", |records| records.inode(fid))?;
+        ctx.caller.check("open", &inode, access)?;
+        let mode = ctx.caller.mode_without_ids(&inode);
+        let writes = access.includes(Access::WRITE) && inode.kind == Kind::File && !ctx.caller.is_superuser();
+        if writes && mode != inode.mode {
+            self.run(&mut state, "open", &OpCtx { id: None, ..*ctx }, |txn| {
+                let now = txn.now;
+                let inode = txn.edit(fid)?;
+                (inode.mode, inode.ctime) = (mode, now);
+                Ok(Reply::Done)
+            })?;
+        }
+        count_open(&mut state, fid)
     }
 
     /// Files and folders that are open, each counted once.
@@ -51,7 +72,7 @@ impl Namespace {
         self.drop_orphan(&mut state, "close", fid)
     }
 
-    fn drop_orphan(&self, state: &mut crate::namespace::State, op: &'static str, fid: Fid) -> Result<Option<Doomed>> {
+    fn drop_orphan(&self, state: &mut State, op: &'static str, fid: Fid) -> Result<Option<Doomed>> {
         let reply = self.run(state, op, &OpCtx::at(0), |txn| {
             let kind = txn.inode(fid)?.kind;
             let destroy = txn.drop_inode(fid)?;
@@ -140,4 +161,10 @@ impl Namespace {
         })?;
         Ok(all)
     }
+}
+
+fn count_open(state: &mut State, fid: Fid) -> Result<()> {
+    let count = state.open.entry(fid).or_insert(0);
+    *count = count.checked_add(1).ok_or_else(|| Error::new(Errno::ENFILE, "open", "open too often").on(fid))?;
+    Ok(())
 }

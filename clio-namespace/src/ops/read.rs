@@ -1,5 +1,6 @@
 //! Looking things up.
 
+use crate::caller::{Access, Caller, SUPERUSER};
 use crate::kv::{Space, prefix_end};
 use crate::namespace::Namespace;
 use crate::record::{Entry, Inode, Kind, entry_key, split_entry_key};
@@ -55,11 +56,20 @@ impl Namespace {
     /// # Errors
     /// `ENOENT`, `ENOTDIR` for `dir`; `EBADMSG`: an entry is damaged; `EIO`.
     pub fn readdir(&self, dir: Fid, after: Option<&[u8]>, limit: usize) -> Result<Vec<DirEntry>> {
-        self.read("readdir", |records| {
+        self.readdir_as(&SUPERUSER, dir, after, limit)
+    }
+
+    /// [`Namespace::readdir`] for `caller`.
+    ///
+    /// # Errors
+    /// As there; `EACCES`: it may not read the directory.
+    pub fn readdir_as(&self, caller: &Caller, dir: Fid, after: Option<&[u8]>, limit: usize) -> Result<Vec<DirEntry>> {
+        self.read_as(caller, "readdir", |records| {
             let inode = records.inode(dir)?;
             if inode.kind != Kind::Dir {
                 return Err(records.err(Errno::ENOTDIR, "not a directory").on(dir));
             }
+            caller.check(records.op, &inode, Access::READ)?;
             let mut found = Vec::new();
             if limit == 0 {
                 return Ok(found);

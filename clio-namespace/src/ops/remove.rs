@@ -1,5 +1,6 @@
 //! Taking names away.
 
+use super::rights::may_remove;
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Entry, Inode, Kind, Removed, Reply};
 use crate::records::check_name;
@@ -12,10 +13,11 @@ impl Namespace {
     /// file isn't open, the reply has the objects to destroy, of which [`Namespace::destroyed`] must be told.
     ///
     /// # Errors
-    /// `EISDIR`; `ENOENT`, `ENOTDIR`; `ENAMETOOLONG`, `EINVAL` for the name; `EIO`.
-    pub fn unlink(&self, ctx: &OpCtx, dir: Fid, name: &[u8]) -> Result<Removed> {
+    /// `EACCES`; `EPERM` in a sticky directory; `EISDIR`; `ENOENT`, `ENOTDIR`; `ENAMETOOLONG`, `EINVAL` for the name; `EIO`.
+    pub fn unlink(&self, ctx: &OpCtx<'_>, dir: Fid, name: &[u8]) -> Result<Removed> {
         let plan = |txn: &mut Txn<'_>| {
             let entry = named(txn, dir, name)?;
+            may_remove(txn, dir, entry)?;
             if entry.kind == Kind::Dir {
                 return Err(txn.err(Errno::EISDIR, "it is a directory; use rmdir"));
             }
@@ -32,7 +34,7 @@ impl Namespace {
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR` for `dir`; `ENAMETOOLONG`, `EINVAL` for the name; `EIO`.
-    pub fn unmake(&self, ctx: &OpCtx, dir: Fid, name: &[u8], known: &Inode) -> Result<Option<Removed>> {
+    pub fn unmake(&self, ctx: &OpCtx<'_>, dir: Fid, name: &[u8], known: &Inode) -> Result<Option<Removed>> {
         let plan = |txn: &mut Txn<'_>| {
             txn.dir(dir)?;
             check_name(txn.records.op, name)?;
@@ -45,6 +47,7 @@ impl Namespace {
             if !unused {
                 return Ok(Reply::Removed(None));
             }
+            may_remove(txn, dir, Entry { fid: known.fid, kind: Kind::File })?;
             txn.remove_entry(dir, name);
             txn.update_dir(dir, -1, 0)?;
             Ok(Reply::Removed(Some(txn.drop_link(known.fid)?)))
@@ -56,11 +59,12 @@ impl Namespace {
     /// empty, until its last [`Namespace::close_ref`].
     ///
     /// # Errors
-    /// `ENOTEMPTY`; `ENOTDIR` if it is something else; `ENOENT`, `ENOTDIR` for `dir`; `ENAMETOOLONG`, `EINVAL` for
+    /// `EACCES`; `EPERM` in a sticky directory; `ENOTEMPTY`; `ENOTDIR` if it is something else; `ENOENT`, `ENOTDIR` for `dir`; `ENAMETOOLONG`, `EINVAL` for
     /// the name; `EIO`.
-    pub fn rmdir(&self, ctx: &OpCtx, dir: Fid, name: &[u8]) -> Result<Removed> {
+    pub fn rmdir(&self, ctx: &OpCtx<'_>, dir: Fid, name: &[u8]) -> Result<Removed> {
         let plan = |txn: &mut Txn<'_>| {
             let entry = named(txn, dir, name)?;
+            may_remove(txn, dir, entry)?;
             if entry.kind != Kind::Dir {
                 return Err(txn.err(Errno::ENOTDIR, "it is no directory; use unlink"));
             }

@@ -2,6 +2,7 @@
 
 use super::create::exists;
 use super::remove::named;
+use super::rights::{may_change_entries, may_move, may_remove};
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Entry, Kind, Removed, Reply};
 use crate::records::check_name;
@@ -29,13 +30,14 @@ impl Namespace {
     /// [`Namespace::unlink`].
     ///
     /// # Errors
+    /// `EACCES`: a directory may not be changed, or not be moved. `EPERM`: one is sticky.
     /// `ENOENT`: no `name`, or none to exchange with. `EEXIST` for [`RenameMode::NoReplace`]. `EINVAL`: a directory
     /// would go below itself. `ENOTEMPTY`: the one to replace has entries, or holds the old name. `ENOTDIR`: a
     /// directory would replace something else; `EISDIR`: the reverse. `ENOENT`, `ENOTDIR` for the directories;
     /// `ENAMETOOLONG`, `EINVAL` for the names; `EMLINK`; `EIO`.
     pub fn rename(
         &self,
-        ctx: &OpCtx,
+        ctx: &OpCtx<'_>,
         (dir, name): (Fid, &[u8]),
         (new_dir, new_name): (Fid, &[u8]),
         mode: RenameMode,
@@ -113,15 +115,10 @@ fn replace(
 ) -> Result<Reply> {
     let is_dir = moved.kind == Kind::Dir;
     let mut removed = None;
+    may_replace(txn, (from, moved), (to, there))?;
     if let Some(there) = there {
-        let victim = txn.entry_inode(there)?;
-        match (is_dir, victim.kind == Kind::Dir) {
-            (true, false) => return Err(txn.err(Errno::ENOTDIR, "a directory can't replace something else")),
-            (false, true) => return Err(txn.err(Errno::EISDIR, "only a directory can replace a directory")),
-            (true, true) if victim.entries != 0 => {
-                return Err(txn.err(Errno::ENOTEMPTY, "the directory to replace isn't empty").on(there.fid));
-            }
-            _ => {}
+        if is_dir && txn.entry_inode(there)?.entries != 0 {
+            return Err(txn.err(Errno::ENOTEMPTY, "the directory to replace isn't empty").on(there.fid));
         }
         removed = Some(txn.drop_link(there.fid)?);
         txn.update_dir(to.dir, -1, -i32::from(is_dir))?;
@@ -136,7 +133,34 @@ fn replace(
     Ok(Reply::Removed(removed))
 }
 
+/// That the caller may, and that a directory meets a directory.
+fn may_replace(
+    txn: &mut Txn<'_>,
+    (from, moved): (Place<'_>, Entry),
+    (to, there): (Place<'_>, Option<Entry>),
+) -> Result<()> {
+    may_remove(txn, from.dir, moved)?;
+    match there {
+        None => may_change_entries(txn, to.dir)?,
+        Some(there) => {
+            may_remove(txn, to.dir, there)?;
+            match (moved.kind == Kind::Dir, txn.entry_inode(there)?.kind == Kind::Dir) {
+                (true, false) => return Err(txn.err(Errno::ENOTDIR, "a directory can't replace something else")),
+                (false, true) => return Err(txn.err(Errno::EISDIR, "only a directory can replace a directory")),
+                _ => {}
+            }
+        }
+    }
+    if from.dir == to.dir { Ok(()) } else { may_move(txn, moved) }
+}
+
 fn exchange(txn: &mut Txn<'_>, (from, moved): (Place<'_>, Entry), (to, there): (Place<'_>, Entry)) -> Result<Reply> {
+    may_remove(txn, from.dir, moved)?;
+    may_remove(txn, to.dir, there)?;
+    if from.dir != to.dir {
+        may_move(txn, moved)?;
+        may_move(txn, there)?;
+    }
     relocate(txn, moved, to.dir)?;
     relocate(txn, there, from.dir)?;
     txn.put_entry(from.dir, from.name, there);

@@ -1,5 +1,7 @@
 //! Extended attributes. They are kept in the inode's record, so they are bounded together.
 
+use super::rights::{XattrUse, is_trusted, may_use_xattr};
+use crate::caller::{Caller, SUPERUSER};
 use crate::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTRS_BYTES};
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Inode, Reply};
@@ -38,19 +40,22 @@ fn check_xattr_name(records: &Records<'_>, name: &[u8]) -> Result<()> {
 const MISSING: &str = "there is no such attribute";
 
 impl Namespace {
-    /// Sets the extended attribute `name` of `fid`. Any name is taken: which of them a caller may use is not decided
-    /// here.
+    /// Sets the extended attribute `name` of `fid`: one of users (`user.`) with write access, one of the superuser
+    /// (`trusted.`, `security.`) as that.
     ///
     /// # Errors
+    /// `EACCES`, `EPERM`: not for this caller; `EOPNOTSUPP`: a name of another class;
     /// `EEXIST`, `ENODATA` as `mode` says; `ERANGE`, `EINVAL` for the name; `E2BIG` for a value beyond 64 KiB;
     /// `ENOSPC` if all attributes of the inode would take more than that; `ENOENT`; `EIO`.
-    pub fn set_xattr(&self, ctx: &OpCtx, fid: Fid, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+    pub fn set_xattr(&self, ctx: &OpCtx<'_>, fid: Fid, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let plan = |txn: &mut Txn<'_>| {
             check_xattr_name(&txn.records, name)?;
             if value.len() > MAX_XATTRS_BYTES {
                 return Err(txn.err(Errno::E2BIG, "the attribute's value is longer than 64 KiB"));
             }
+            let (op, caller) = (txn.records.op, txn.records.caller);
             let inode = txn.inode(fid)?;
+            may_use_xattr(op, caller, inode, name, XattrUse::Write)?;
             let at = position(inode, name);
             let freed = at.map_or(0, |i| name.len() + inode.xattrs[i].1.len());
             let total = inode.xattr_bytes() - freed + name.len() + value.len();
@@ -80,9 +85,19 @@ impl Namespace {
     /// # Errors
     /// `ENODATA`; `ERANGE`, `EINVAL` for the name; `ENOENT`; `EIO`.
     pub fn get_xattr(&self, fid: Fid, name: &[u8]) -> Result<Vec<u8>> {
-        self.read("getxattr", |records| {
+        self.get_xattr_as(&SUPERUSER, fid, name)
+    }
+
+    /// [`Namespace::get_xattr`] for `caller`.
+    ///
+    /// # Errors
+    /// As there; `EACCES`: it may not read what it has of users; `ENODATA`: it isn't to see the attribute; `EOPNOTSUPP` for
+    /// a name of no known class.
+    pub fn get_xattr_as(&self, caller: &Caller, fid: Fid, name: &[u8]) -> Result<Vec<u8>> {
+        self.read_as(caller, "getxattr", |records| {
             check_xattr_name(&records, name)?;
             let mut inode = records.inode(fid)?;
+            may_use_xattr(records.op, caller, &inode, name, XattrUse::Read)?;
             match position(&inode, name) {
                 Ok(i) => Ok(std::mem::take(&mut inode.xattrs[i].1)),
                 Err(_) => Err(records.err(Errno::ENODATA, MISSING).on(fid)),
@@ -95,17 +110,31 @@ impl Namespace {
     /// # Errors
     /// `ENOENT`; `EIO`.
     pub fn list_xattrs(&self, fid: Fid) -> Result<Vec<Vec<u8>>> {
-        self.read("listxattr", |records| Ok(records.inode(fid)?.xattrs.into_iter().map(|(n, _)| n).collect()))
+        self.list_xattrs_as(&SUPERUSER, fid)
+    }
+
+    /// Those of [`Namespace::list_xattrs`] that `caller` is to see.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list_xattrs_as(&self, caller: &Caller, fid: Fid) -> Result<Vec<Vec<u8>>> {
+        let names = self.read("listxattr", |records| {
+            Ok(records.inode(fid)?.xattrs.into_iter().map(|(n, _)| n).collect::<Vec<_>>())
+        })?;
+        Ok(names.into_iter().filter(|name| caller.is_superuser() || !is_trusted(name)).collect())
     }
 
     /// Removes the extended attribute `name` of `fid`.
     ///
     /// # Errors
-    /// `ENODATA`; `ERANGE`, `EINVAL` for the name; `ENOENT`; `EIO`.
-    pub fn remove_xattr(&self, ctx: &OpCtx, fid: Fid, name: &[u8]) -> Result<()> {
+    /// `EACCES`, `EPERM`, `EOPNOTSUPP` as for setting; `ENODATA`; `ERANGE`, `EINVAL` for the name; `ENOENT`; `EIO`.
+    pub fn remove_xattr(&self, ctx: &OpCtx<'_>, fid: Fid, name: &[u8]) -> Result<()> {
         let plan = |txn: &mut Txn<'_>| {
             check_xattr_name(&txn.records, name)?;
-            let Ok(at) = position(txn.inode(fid)?, name) else {
+            let (op, caller) = (txn.records.op, txn.records.caller);
+            let inode = txn.inode(fid)?;
+            may_use_xattr(op, caller, inode, name, XattrUse::Write)?;
+            let Ok(at) = position(inode, name) else {
                 return Err(txn.err(Errno::ENODATA, MISSING).on(fid));
             };
             let now = txn.now;

@@ -15,6 +15,7 @@ use clio_core::sync::Mutex;
 use clio_core::target::TargetClient;
 use clio_core::units::{ClientId, Fid, TargetIndex};
 use clio_core::{Errno, Error, Result};
+use clio_namespace::Access;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -238,16 +239,17 @@ impl Connection {
         drop(link);
     }
 
-    /// Opens a file at the daemon. Blocks.
+    /// Opens a file at the daemon, for access of that kind. Blocks.
     ///
     /// # Errors
     /// As [`Connection::call`].
-    pub(crate) fn open_file(&self, fid: Fid) -> Result<()> {
+    pub(crate) fn open_file(&self, fid: Fid, access: Access) -> Result<()> {
         let mut tries = MAX_TRIES;
         loop {
             let line = self.line()?;
             tries = tries.saturating_sub(1);
-            match line.call(Request::Names(NamesOp::OpenRef(fid.to_bytes()))) {
+            let open = NamesOp::Open { fid: fid.to_bytes(), access: access.bits() };
+            match line.call(Request::Names(open)) {
                 Err(_) if line.has_ended() && tries > 0 => continue,
                 opened => drop(opened?),
             }
@@ -323,7 +325,7 @@ fn can_be_repeated(request: &Request) -> bool {
     let Request::Names(op) = request else {
         return matches!(request, Request::Status | Request::Figures | Request::Sync | Request::Once { .. });
     };
-    !op.is_change() && !matches!(op, NamesOp::OpenRef(_) | NamesOp::CloseRef(_))
+    !op.is_change() && !matches!(op, NamesOp::OpenRef(_) | NamesOp::Open { .. } | NamesOp::CloseRef(_))
 }
 
 /// Whether the client needs no lock for what is asked of a target, so that it can be asked though all locks were lost.

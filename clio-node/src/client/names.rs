@@ -6,8 +6,8 @@ use crate::wire::{Answer, NamesOp, NamesReply, Request, WireNode};
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
 use clio_namespace::{
-    DirEntry, Doomed, IfExists, Inode, Kind, Names, NewNode, OpCtx, PathAt, Removed, RenameMode, Reply, SetAttr,
-    XattrMode,
+    Access, DirEntry, Doomed, IfExists, Inode, Kind, Names, NewNode, OpCtx, PathAt, Removed, RenameMode, Reply,
+    SetAttr, XattrMode,
 };
 use std::sync::Arc;
 
@@ -111,40 +111,40 @@ impl Names for NodeNames {
         self.bytes(NamesOp::ReadLink(fid.to_bytes()))
     }
 
-    fn create(&self, _: &OpCtx, path: PathAt<'_>, new: &NewNode<'_>, if_exists: IfExists) -> Result<(Inode, bool)> {
+    fn create(&self, _: &OpCtx<'_>, path: PathAt<'_>, new: &NewNode<'_>, if_exists: IfExists) -> Result<(Inode, bool)> {
         self.node(NamesOp::Create { path: path.into(), new: node(new), if_exists: if_exists.into() })
     }
 
-    fn mkdir(&self, _: &OpCtx, path: PathAt<'_>, new: &NewNode<'_>) -> Result<Inode> {
+    fn mkdir(&self, _: &OpCtx<'_>, path: PathAt<'_>, new: &NewNode<'_>) -> Result<Inode> {
         self.node(NamesOp::Mkdir { path: path.into(), new: node(new) }).map(|(inode, _)| inode)
     }
 
-    fn symlink(&self, _: &OpCtx, target: &[u8], path: PathAt<'_>, new: &NewNode<'_>) -> Result<Inode> {
+    fn symlink(&self, _: &OpCtx<'_>, target: &[u8], path: PathAt<'_>, new: &NewNode<'_>) -> Result<Inode> {
         let op = NamesOp::Symlink { target: target.to_vec(), path: path.into(), new: node(new) };
         self.node(op).map(|(inode, _)| inode)
     }
 
-    fn link(&self, _: &OpCtx, old: PathAt<'_>, follow: bool, new: PathAt<'_>) -> Result<Inode> {
+    fn link(&self, _: &OpCtx<'_>, old: PathAt<'_>, follow: bool, new: PathAt<'_>) -> Result<Inode> {
         self.node(NamesOp::Link { old: old.into(), follow, new: new.into() }).map(|(inode, _)| inode)
     }
 
-    fn unlink(&self, _: &OpCtx, path: PathAt<'_>) -> Result<Removed> {
+    fn unlink(&self, _: &OpCtx<'_>, path: PathAt<'_>) -> Result<Removed> {
         self.removed(NamesOp::Unlink(path.into()))?.ok_or_else(nothing_removed)
     }
 
-    fn unmake(&self, _: &OpCtx, path: PathAt<'_>, known: &Inode) -> Result<Option<Removed>> {
+    fn unmake(&self, _: &OpCtx<'_>, path: PathAt<'_>, known: &Inode) -> Result<Option<Removed>> {
         self.removed(NamesOp::Unmake { path: path.into(), known: known.encode() })
     }
 
-    fn rmdir(&self, _: &OpCtx, path: PathAt<'_>) -> Result<Removed> {
+    fn rmdir(&self, _: &OpCtx<'_>, path: PathAt<'_>) -> Result<Removed> {
         self.removed(NamesOp::Rmdir(path.into()))?.ok_or_else(nothing_removed)
     }
 
-    fn rename(&self, _: &OpCtx, old: PathAt<'_>, new: PathAt<'_>, mode: RenameMode) -> Result<Option<Removed>> {
+    fn rename(&self, _: &OpCtx<'_>, old: PathAt<'_>, new: PathAt<'_>, mode: RenameMode) -> Result<Option<Removed>> {
         self.removed(NamesOp::Rename { old: old.into(), new: new.into(), mode: mode.into() })
     }
 
-    fn setattr(&self, _: &OpCtx, fid: Fid, set: &SetAttr) -> Result<Inode> {
+    fn setattr(&self, _: &OpCtx<'_>, fid: Fid, set: &SetAttr) -> Result<Inode> {
         self.inode(NamesOp::SetAttr { fid: fid.to_bytes(), set: set.into() })
     }
 
@@ -152,15 +152,15 @@ impl Names for NodeNames {
         self.bytes(NamesOp::GetLayout(fid.to_bytes()))
     }
 
-    fn set_layout(&self, _: &OpCtx, fid: Fid, layout: &[u8]) -> Result<()> {
+    fn set_layout(&self, _: &OpCtx<'_>, fid: Fid, layout: &[u8]) -> Result<()> {
         self.done(NamesOp::SetLayout { fid: fid.to_bytes(), layout: layout.to_vec() })
     }
 
-    fn replace_layout(&self, _: &OpCtx, fid: Fid, old: &[u8], new: &[u8]) -> Result<Vec<u8>> {
+    fn replace_layout(&self, _: &OpCtx<'_>, fid: Fid, old: &[u8], new: &[u8]) -> Result<Vec<u8>> {
         self.bytes(NamesOp::ReplaceLayout { fid: fid.to_bytes(), old: old.to_vec(), new: new.to_vec() })
     }
 
-    fn set_xattr(&self, _: &OpCtx, fid: Fid, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+    fn set_xattr(&self, _: &OpCtx<'_>, fid: Fid, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let (fid, name, value) = (fid.to_bytes(), name.to_vec(), value.to_vec());
         self.done(NamesOp::SetXattr { fid, name, value, mode: mode.into() })
     }
@@ -176,19 +176,27 @@ impl Names for NodeNames {
         }
     }
 
-    fn remove_xattr(&self, _: &OpCtx, fid: Fid, name: &[u8]) -> Result<()> {
+    fn remove_xattr(&self, _: &OpCtx<'_>, fid: Fid, name: &[u8]) -> Result<()> {
         self.done(NamesOp::RemoveXattr { fid: fid.to_bytes(), name: name.to_vec() })
     }
 
-    fn open_ref(&self, fid: Fid) -> Result<()> {
-        self.0.open_file(fid)
+    fn touch(&self, _: &OpCtx<'_>, fid: Fid) -> Result<()> {
+        self.done(NamesOp::Touch(fid.to_bytes()))
+    }
+
+    fn access(&self, path: PathAt<'_>, access: Access) -> Result<()> {
+        self.done(NamesOp::Access { path: path.into(), access: access.bits() })
+    }
+
+    fn open_ref(&self, fid: Fid, access: Access) -> Result<()> {
+        self.0.open_file(fid, access)
     }
 
     fn close_ref(&self, fid: Fid) -> Result<Option<Doomed>> {
         Ok(self.0.close_file(fid)?.then(|| Doomed { fid, layout: Vec::new() }))
     }
 
-    fn note_read(&self, _: &OpCtx, fid: Fid, changed: u64) -> Result<()> {
+    fn note_read(&self, _: &OpCtx<'_>, fid: Fid, changed: u64) -> Result<()> {
         self.done(NamesOp::NoteRead { fid: fid.to_bytes(), changed })
     }
 

@@ -7,6 +7,7 @@
 use super::greeting::refuse;
 use super::session::{Session, SessionEnd};
 use super::{FIRST_SESSION, LISTENER, Server, failed, watch};
+use crate::peer_groups::peer_groups;
 use crate::socket::{Buffer, Socket};
 use clio_core::{Errno, Error, Result};
 use rustix::event::epoll::{self, EventFlags};
@@ -129,18 +130,18 @@ impl Server {
     /// A new client; a stranger, or one too many, is told so.
     fn admit(&mut self, socket: Socket, buffer: &mut Buffer) {
         let greeted = self.sessions.len() - self.door.silent.len();
-        let refused = match socket.peer() {
-            Ok(peer) if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() => {
+        let refused = match socket.peer().and_then(|peer| Ok((peer, peer_groups(&socket)?))) {
+            Ok((peer, _)) if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() => {
                 Error::new(Errno::EACCES, "connect", "this store is another user's")
             }
             Ok(_) if greeted >= MAX_CLIENTS => {
                 Error::new(Errno::EUSERS, "connect", format!("{MAX_CLIENTS} clients are served already"))
             }
-            Ok(peer) => {
+            Ok((peer, groups)) => {
                 self.make_room(buffer);
                 let id = self.door.next_session;
                 self.door.next_session += 1;
-                let session = Session::new(id, socket, peer, self.shared.clone());
+                let session = Session::new(id, socket, peer, groups, self.shared.clone());
                 match watch(&self.shared.epoll, &session.socket, id) {
                     Ok(()) => {
                         self.processes.watch(&self.shared.epoll, id, peer.pid);

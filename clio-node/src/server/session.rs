@@ -16,6 +16,7 @@ use clio_core::lockrank::{LockRank, RankedMutex};
 use clio_core::target::{Op, Reply, Target};
 use clio_core::units::ClientId;
 use clio_core::{Errno, Error, Result};
+use clio_namespace::Caller;
 use rustix::net::UCred;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -35,6 +36,8 @@ pub(super) struct Session {
     pub(super) socket: Arc<Socket>,
     pub(super) outbox: Arc<Outbox>,
     peer: UCred,
+    /// Whose rights count for names: those that the system tells of the other end.
+    caller: Arc<Caller>,
     shared: Arc<Shared>,
     /// There once the client has been greeted.
     greeted: OnceLock<Greeted>,
@@ -67,7 +70,8 @@ pub(super) enum SessionEnd {
 }
 
 impl Session {
-    pub(super) fn new(id: u64, socket: Socket, peer: UCred, shared: Arc<Shared>) -> Arc<Session> {
+    pub(super) fn new(id: u64, socket: Socket, peer: UCred, groups: Vec<u32>, shared: Arc<Shared>) -> Arc<Session> {
+        let caller = Arc::new(Caller::new(peer.uid.as_raw(), peer.gid.as_raw(), groups));
         let socket = Arc::new(socket);
         let outbox = Arc::new(Outbox::new(id, socket.clone(), shared.clone()));
         tracing::debug!(target: "clio::node", session = id, pid = peer.pid.as_raw_nonzero().get(), "a client comes");
@@ -76,6 +80,7 @@ impl Session {
             socket,
             outbox,
             peer,
+            caller,
             shared,
             greeted: OnceLock::new(),
             links: RankedMutex::new(LockRank::Leaf, HashSet::new()),
@@ -270,9 +275,9 @@ impl Session {
     fn begin_names(&self, id: u64, op: NamesOp, once: Option<(ClientId, u64)>) {
         self.shared.counters.count_names();
         let (outbox, files, served) = (self.outbox.clone(), self.files.clone(), self.shared.served.clone());
-        let owner = (self.peer.uid.as_raw(), self.peer.gid.as_raw());
+        let caller = self.caller.clone();
         let job = move || {
-            outbox.reply(id, names::run(served.as_ref(), &files, owner, op, once).map(Answer::Names));
+            outbox.reply(id, names::run(served.as_ref(), &files, &caller, op, once).map(Answer::Names));
             outbox.end();
         };
         self.shared.work(job);

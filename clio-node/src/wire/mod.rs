@@ -29,7 +29,7 @@ pub const MAGIC: [u8; 4] = *b"clio";
 /// A daemon serves clients of its own major version.
 pub const MAJOR: u16 = 1;
 /// What was added since the major version began.
-pub const MINOR: u16 = 0;
+pub const MINOR: u16 = 1;
 /// Longest message in bytes: an inode with the longest layout and attributes fits.
 pub const MAX_MESSAGE_BYTES: usize = 192 << 10;
 /// Most segments of one bulk transfer.

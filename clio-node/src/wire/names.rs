@@ -76,30 +76,93 @@ pub struct WireSet {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are the arguments of the method that it stands for")]
 pub enum NamesOp {
-    Resolve { path: WirePath, follow: bool },
+    Resolve {
+        path: WirePath,
+        follow: bool,
+    },
     GetAttr(WireFid),
-    ReadDir { dir: WireFid, after: Option<Vec<u8>>, limit: u32 },
+    ReadDir {
+        dir: WireFid,
+        after: Option<Vec<u8>>,
+        limit: u32,
+    },
     ReadLink(WireFid),
-    Create { path: WirePath, new: WireNode, if_exists: WireIfExists },
-    Mkdir { path: WirePath, new: WireNode },
-    Symlink { target: Vec<u8>, path: WirePath, new: WireNode },
-    Link { old: WirePath, follow: bool, new: WirePath },
+    Create {
+        path: WirePath,
+        new: WireNode,
+        if_exists: WireIfExists,
+    },
+    Mkdir {
+        path: WirePath,
+        new: WireNode,
+    },
+    Symlink {
+        target: Vec<u8>,
+        path: WirePath,
+        new: WireNode,
+    },
+    Link {
+        old: WirePath,
+        follow: bool,
+        new: WirePath,
+    },
     Unlink(WirePath),
     Rmdir(WirePath),
-    Rename { old: WirePath, new: WirePath, mode: WireRename },
-    SetAttr { fid: WireFid, set: WireSet },
+    Rename {
+        old: WirePath,
+        new: WirePath,
+        mode: WireRename,
+    },
+    SetAttr {
+        fid: WireFid,
+        set: WireSet,
+    },
     GetLayout(WireFid),
-    SetLayout { fid: WireFid, layout: Vec<u8> },
-    ReplaceLayout { fid: WireFid, old: Vec<u8>, new: Vec<u8> },
-    SetXattr { fid: WireFid, name: Vec<u8>, value: Vec<u8>, mode: WireXattr },
-    GetXattr { fid: WireFid, name: Vec<u8> },
+    SetLayout {
+        fid: WireFid,
+        layout: Vec<u8>,
+    },
+    ReplaceLayout {
+        fid: WireFid,
+        old: Vec<u8>,
+        new: Vec<u8>,
+    },
+    SetXattr {
+        fid: WireFid,
+        name: Vec<u8>,
+        value: Vec<u8>,
+        mode: WireXattr,
+    },
+    GetXattr {
+        fid: WireFid,
+        name: Vec<u8>,
+    },
     ListXattrs(WireFid),
-    RemoveXattr { fid: WireFid, name: Vec<u8> },
+    RemoveXattr {
+        fid: WireFid,
+        name: Vec<u8>,
+    },
     OpenRef(WireFid),
     CloseRef(WireFid),
-    NoteRead { fid: WireFid, changed: u64 },
+    NoteRead {
+        fid: WireFid,
+        changed: u64,
+    },
     Sync,
-    Unmake { path: WirePath, known: Vec<u8> },
+    Unmake {
+        path: WirePath,
+        known: Vec<u8>,
+    },
+    /// [`clio_namespace::Names::open_ref`]; `OpenRef` gives no rights to data.
+    Open {
+        fid: WireFid,
+        access: u8,
+    },
+    Access {
+        path: WirePath,
+        access: u8,
+    },
+    Touch(WireFid),
 }
 
 impl NamesOp {
@@ -118,7 +181,8 @@ impl NamesOp {
             | NamesOp::SetLayout { .. }
             | NamesOp::ReplaceLayout { .. }
             | NamesOp::SetXattr { .. }
-            | NamesOp::RemoveXattr { .. } => true,
+            | NamesOp::RemoveXattr { .. }
+            | NamesOp::Touch(_) => true,
             NamesOp::Resolve { .. }
             | NamesOp::GetAttr(_)
             | NamesOp::ReadDir { .. }
@@ -127,6 +191,8 @@ impl NamesOp {
             | NamesOp::GetXattr { .. }
             | NamesOp::ListXattrs(_)
             | NamesOp::OpenRef(_)
+            | NamesOp::Open { .. }
+            | NamesOp::Access { .. }
             | NamesOp::CloseRef(_)
             | NamesOp::NoteRead { .. }
             | NamesOp::Sync => false,

@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use clio_core::Errno;
-use clio_namespace::{IfExists, Kind, Names, NewNode, OpCtx, PathAt, RenameMode, SetAttr, XattrMode};
+use clio_namespace::{Access, IfExists, Kind, Names, NewNode, OpCtx, PathAt, RenameMode, SetAttr, XattrMode};
 use clio_node::client::NodeNames;
 
 fn at(path: &str) -> PathAt<'_> {
@@ -13,7 +13,7 @@ fn node(mode: u32) -> NewNode<'static> {
     NewNode::new(mode, 12, 34)
 }
 
-const CTX: OpCtx = OpCtx { now: 0, id: None };
+const CTX: OpCtx<'static> = OpCtx::at(0);
 
 #[test]
 fn every_operation_reaches_the_namespace() {
@@ -58,7 +58,7 @@ fn every_operation_reaches_the_namespace() {
     assert!(there.getattr(file.fid).unwrap().atime > 1_000_000_000);
 
     let (new, _) = names.create(&CTX, at("/new"), &node(0o640), IfExists::Fail).unwrap();
-    names.open_ref(new.fid).unwrap();
+    names.open_ref(new.fid, Access::READ).unwrap();
     assert_eq!(names.unmake(&CTX, at("/new"), &new).unwrap(), None, "it is open");
     assert_eq!(names.close_ref(new.fid).unwrap(), None);
     assert_eq!(names.unmake(&CTX, at("/new"), &new).unwrap().unwrap().destroy.unwrap().fid, new.fid);
@@ -76,8 +76,8 @@ fn a_file_goes_with_its_last_name_and_its_last_opening() {
     let (a, b) = (NodeNames::new(daemon.connect()), NodeNames::new(daemon.connect()));
     let new = NewNode { layout: Some(b"stripes"), ..node(0o644) };
     let fid = a.create(&CTX, at("/f"), &new, IfExists::Fail).unwrap().0.fid;
-    a.open_ref(fid).unwrap();
-    b.open_ref(fid).unwrap();
+    a.open_ref(fid, Access::READ).unwrap();
+    b.open_ref(fid, Access::READ).unwrap();
     assert_eq!(a.unlink(&CTX, at("/f")).unwrap().destroy, None);
     assert_eq!(a.close_ref(fid).unwrap(), None);
     assert_eq!(a.close_ref(fid).unwrap_err().errno(), Errno::EBADF, "another client's opening is not this one's");

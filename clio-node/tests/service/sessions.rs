@@ -4,7 +4,7 @@ use super::{ARENA, Daemon};
 use clio_core::target::{EnqueueFlags, LockMode, Op, Reply};
 use clio_core::units::{Extent, Fid};
 use clio_core::{Errno, Error};
-use clio_namespace::{IfExists, Names, NewNode, OpCtx, RenameMode};
+use clio_namespace::{Access, IfExists, Names, NewNode, OpCtx, RenameMode};
 use clio_node::client::{Connection, NodeNames, NodeTarget};
 use clio_targets::conformance::{Client, pattern};
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ fn locks_and_open_files_of_a_client_go_with_it() {
     let names = NodeNames::new(lives.clone());
     let new = NewNode { layout: Some(b"x"), ..NewNode::new(0o644, 0, 0) };
     let fid = names.create(&OpCtx::at(1), "/f".into(), &new, IfExists::Fail).unwrap().0.fid;
-    NodeNames::new(dies.clone()).open_ref(fid).unwrap();
+    NodeNames::new(dies.clone()).open_ref(fid, Access::READ).unwrap();
     assert!(names.unlink(&OpCtx::at(1), "/f".into()).unwrap().destroy.is_none());
     let holder = Client::connect(NodeTarget::all(&dies).pop().unwrap());
     holder.lock(FID, Extent::WHOLE, LockMode::Pw);

@@ -5,7 +5,7 @@ use crate::metadata::{FileType, Metadata};
 use clio_core::Result;
 use clio_core::env::{Env, EnvTags};
 use clio_core::units::Fid;
-use clio_namespace::{Inode, Kind, SetAttr, XattrMode};
+use clio_namespace::{Access, Inode, Kind, SetAttr, XattrMode};
 use std::path::Path;
 
 impl Client {
@@ -52,6 +52,24 @@ impl Client {
         self.inode_metadata(self.names()?.getattr(fid)?)
     }
 
+    /// That this client may access what `path` names so, as access(2) says it of the effective user. [`Access::NONE`] asks
+    /// only whether it is there.
+    ///
+    /// # Errors
+    /// `EACCES` if not, or if a directory on the way may not be searched; `ENOENT` and the like.
+    pub fn access(&self, path: impl AsRef<Path>, access: Access) -> Result<()> {
+        self.names()?.access(path.as_ref().into(), access)
+    }
+
+    /// Sets the times of the last read and the last change to now, as utimensat(2) without times: whoever may write may.
+    ///
+    /// # Errors
+    /// `EACCES`; `ENOENT` and the like.
+    pub fn touch(&self, path: impl AsRef<Path>) -> Result<()> {
+        let inode = self.names()?.resolve(path.as_ref().into(), true)?;
+        self.names()?.touch(&crate::store::now(), inode.fid)
+    }
+
     /// Whether `path` names something.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.names().and_then(|names| names.resolve(path.as_ref().into(), true)).is_ok()
@@ -60,7 +78,7 @@ impl Client {
     /// Sets permission bits.
     ///
     /// # Errors
-    /// `ENOENT` and the like.
+    /// `EPERM` for others than the owner; `ENOENT` and the like.
     pub fn set_mode(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
         self.set_attributes(path, &SetAttr { mode: Some(mode), ..SetAttr::default() })
     }
@@ -68,7 +86,7 @@ impl Client {
     /// Sets owner and group; `None` leaves one as it is.
     ///
     /// # Errors
-    /// `ENOENT` and the like.
+    /// `EPERM` if the caller isn't who may; `ENOENT` and the like.
     pub fn set_owner(&self, path: impl AsRef<Path>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
         self.set_attributes(path, &SetAttr { uid, gid, ..SetAttr::default() })
     }
@@ -76,7 +94,7 @@ impl Client {
     /// Sets times, nanoseconds since 1970; `None` leaves one as it is.
     ///
     /// # Errors
-    /// `ENOENT` and the like.
+    /// `EPERM` if the caller isn't who may; `ENOENT` and the like.
     pub fn set_times(&self, path: impl AsRef<Path>, atime: Option<u64>, mtime: Option<u64>) -> Result<()> {
         let inode = self.names()?.resolve(path.as_ref().into(), true)?;
         if inode.kind == Kind::File && !inode.layout.is_empty() {

@@ -192,7 +192,7 @@ impl Client {
     /// Opens a file. One that it made and can't open goes again, unless somebody else has come to use it by then.
     ///
     /// # Errors
-    /// `ENOENT`, `EEXIST`, `EISDIR`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`; `EINVAL` for options that make no sense
+    /// `EACCES`, `ENOENT`, `EEXIST`, `EISDIR`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`; `EINVAL` for options that make no sense
     /// or a layout that the store can't have; what targets say.
     pub fn open_with(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
@@ -228,7 +228,7 @@ impl Client {
 
     fn open_inode(&self, path: &Path, inode: Inode, options: &OpenOptions) -> Result<File> {
         let fid = inode.fid;
-        self.names()?.open_ref(fid)?;
+        self.names()?.open_ref(fid, options.access())?;
         // From here on the open reference is given back when the file goes, or here.
         let opened = self.ensure_layout(path, inode).and_then(|inode| {
             let object = self.object(&inode)?;

@@ -26,7 +26,7 @@ use clio_core::target::{Completion, Op, Reply, Target};
 use clio_core::units::TargetIndex;
 use clio_core::{Errno, Error, Result};
 use clio_lov::layout::{Balanced, FileLayout, TargetSpace, Targets};
-use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx};
+use clio_namespace::{Doomed, Names, Namespace, NewNode, OpCtx, UserNames};
 use clio_node::client::{Connection, NodeNames, NodeTarget};
 use clio_targets::{DirTarget, MemOptions, MemTarget, ObjectStore, Service};
 use settings::{StoreSettings, service};
@@ -151,7 +151,7 @@ impl Store {
         let namespace = Arc::new(namespace);
         Self {
             targets,
-            names: namespace.clone(),
+            names: Arc::new(UserNames::new(namespace.clone(), crate::owner::caller())),
             local: Some(Local { namespace, dirs, mems: Vec::new(), parts: None, lock }),
             daemon: None,
             allocator: RankedMutex::new(LockRank::Leaf, Balanced::default()),
@@ -332,7 +332,7 @@ impl Drop for Store {
 }
 
 /// An operation on names that is done now.
-pub(crate) fn now() -> OpCtx {
+pub(crate) fn now() -> OpCtx<'static> {
     OpCtx::at(clio_core::clock::now_ns())
 }
 

@@ -63,7 +63,8 @@ fn mkdir_and_parents() {
 #[test]
 fn group_is_inherited_where_the_directory_says_so() {
     let ns = ns();
-    ns.mkdir(&at(2), ROOT, b"d", &NewNode::new(0o2755, 1, 77)).unwrap();
+    let d = ns.mkdir(&at(2), ROOT, b"d", &NewNode::new(0o755, 1, 77)).unwrap().fid;
+    ns.setattr(&at(2), d, &SetAttr { mode: Some(0o2755), ..SetAttr::default() }).unwrap();
     assert_eq!(ns.getattr(file(&ns, "/d/f")).unwrap().gid, 77);
     let sub = ns.getattr(dir(&ns, "/d/s")).unwrap();
     assert_eq!((sub.gid, sub.mode), (77, 0o2644));

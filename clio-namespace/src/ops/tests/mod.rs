@@ -15,7 +15,7 @@ fn ns() -> Namespace {
     Namespace::in_memory(&NewNode::new(0o755, 0, 0), 1).unwrap()
 }
 
-fn at(now: u64) -> OpCtx {
+fn at(now: u64) -> OpCtx<'static> {
     OpCtx::at(now)
 }
 

@@ -47,6 +47,12 @@ pub(super) fn wire_messages() -> Vec<Seed> {
             }),
         ),
         seed("enqueue", on_target(WireOp::Enqueue { fid: FID, range: (4096, 8192), mode: WireMode::Group(4), flags })),
+        seed("open", ask(Request::Names(NamesOp::Open { fid: [7; 16], access: 6 }))),
+        seed(
+            "access",
+            ask(Request::Names(NamesOp::Access { path: WirePath { base: [0; 16], path: b"/d".to_vec() }, access: 4 })),
+        ),
+        seed("touch", ask(Request::Once { xid: 10, op: NamesOp::Touch([7; 16]) })),
         seed("create", ask(Request::Names(NamesOp::Create { path, new, if_exists: WireIfExists::Open }))),
         seed("sync", ask(Request::Sync)),
         seed("resume", ask(Request::Resume { target: 1, grant: 1 << 20 })),
