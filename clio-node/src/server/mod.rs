@@ -51,7 +51,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use syncs::Syncs;
-use workers::Workers;
+use workers::{OWN, Workers};
 
 /// Threads that work on names.
 const WORKERS: usize = 4;
@@ -387,15 +387,20 @@ impl Shared {
 
     /// Has a worker do `job`, which may block.
     fn work(&self, job: impl FnOnce() + Send + 'static) {
+        self.work_for(OWN, job);
+    }
+
+    /// The same, for a session.
+    fn work_for(&self, session: u64, job: impl FnOnce() + Send + 'static) {
         if let Some(workers) = &*self.workers.lock() {
-            workers.push(Box::new(job));
+            workers.push(session, Box::new(job));
         }
     }
 
     /// Has `job` done, which writes out what a client leaves. Blocks only where the service ends.
-    fn drain(&self, job: impl FnOnce() + Send + 'static) {
+    fn drain_for(&self, session: u64, job: impl FnOnce() + Send + 'static) {
         if let Some(drains) = &*self.drains.lock() {
-            return drains.push(Box::new(job));
+            return drains.push(session, Box::new(job));
         }
         job();
     }

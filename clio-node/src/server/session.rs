@@ -280,7 +280,7 @@ impl Session {
             outbox.reply(id, names::run(served.as_ref(), &files, &caller, op, once).map(Answer::Names));
             outbox.end();
         };
-        self.shared.work(job);
+        self.shared.work_for(self.id, job);
     }
 
     /// Releases all that the client holds.
@@ -302,6 +302,7 @@ impl Session {
         // Where the daemon ends, what is open stays so, for the next one.
         let stays_open = matches!(why, SessionEnd::Stopping) && !matches!(leaving, Leaving::ForGood);
         let estate = Estate {
+            session: self.id,
             shared: self.shared.clone(),
             links: std::mem::take(&mut *self.links.lock()),
             glimpses: self.glimpses.clone(),
@@ -310,8 +311,8 @@ impl Session {
         let locks = self.locks.for_writing();
         match self.greeted.get() {
             Some(greeted) if matches!(leaving, Leaving::Cut) && !locks.is_empty() => {
-                let (arena, session) = (greeted.arena.clone(), self.id);
-                self.shared.drain(move || estate.drain_and_release(session, &arena, &locks));
+                let arena = greeted.arena.clone();
+                self.shared.drain_for(self.id, move || estate.drain_and_release(&arena, &locks));
             }
             _ => estate.release(),
         }
@@ -323,6 +324,7 @@ impl Session {
 
 /// What a client leaves.
 struct Estate {
+    session: u64,
     shared: Arc<Shared>,
     links: HashSet<(u16, u64)>,
     /// Whoever asks for a size that it may have raised is answered once what it had written is at the targets.
@@ -333,10 +335,10 @@ struct Estate {
 
 impl Estate {
     /// Writes out what is left in the client's arena, under the locks that it has; then releases them. Blocks.
-    fn drain_and_release(self, session: u64, arena: &Arc<Mapping>, locks: &[WriteLock]) {
+    fn drain_and_release(self, arena: &Arc<Mapping>, locks: &[WriteLock]) {
         let drained = super::drain::drain(self.shared.served.targets(), arena, locks);
-        let Drained { bytes, uncovered, .. } = drained;
-        match drained.error {
+        let (session, Drained { bytes, uncovered, error }) = (self.session, drained);
+        match error {
             Some(e) => tracing::error!(target: "clio::node", session, bytes, error = %e,
                 "not all that a client had written before it died could be written out"),
             None if bytes > 0 => {
@@ -360,7 +362,7 @@ impl Estate {
         }
         if let Some(files) = self.files {
             let served = self.shared.served.clone();
-            self.shared.work(move || files.close_all(served.as_ref()));
+            self.shared.work_for(self.session, move || files.close_all(served.as_ref()));
         }
     }
 }
