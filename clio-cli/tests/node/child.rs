@@ -1,5 +1,7 @@
 //! What another process of a test does: a line on standard input is a command, a line on standard output its answer.
 
+use crate::history::Event;
+use crate::roles::{self, Role};
 use crate::store::{ANSWER, STORE};
 use clio::{Client, File, OpenOptions};
 use std::collections::HashMap;
@@ -63,6 +65,11 @@ pub fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -
             buf.truncate(n);
             Ok(runs(&buf))
         }
+        "play" => {
+            let file = file(files, 1)?;
+            roles::play(&file, Role::parse(words[2]), number(3), number(4), number(5)).map(|events| told(&events))
+        }
+        "look" => roles::look(&file(files, 1)?).map(|events| told(&events)),
         "size" => file(files, 1)?.metadata().map(|m| m.len().to_string()).map_err(name),
         "truncate" => ok(file(files, 1)?.set_len(number(2))),
         "propagate" => ok(file(files, 1)?.lazyio_propagate(number(2), number(3))),
@@ -111,6 +118,10 @@ pub fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -
         "wait" => Ok(crate::fork::wait(number(1) as i32).to_string()),
         other => panic!("{other}"),
     }
+}
+
+fn told(events: &[Event]) -> String {
+    events.iter().fold("events".to_string(), |told, event| format!("{told} {event}"))
 }
 
 /// Bytes in short: `3x7 2x0` for three sevens and two zeros.
