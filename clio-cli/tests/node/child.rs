@@ -3,6 +3,7 @@
 use crate::history::Event;
 use crate::roles::{self, Role};
 use crate::store::{ANSWER, STORE};
+use crate::work::work;
 use clio::{Client, File, OpenOptions};
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -68,6 +69,10 @@ pub fn run(client: &Client, files: &mut HashMap<String, File>, words: &[&str]) -
         "play" => {
             let file = file(files, 1)?;
             roles::play(&file, Role::parse(words[2]), number(3), number(4), number(5)).map(|events| told(&events))
+        }
+        "work" => {
+            let own = files.get(&format!("/w{}", words[1])).cloned().ok_or("not open")?;
+            ok(work(client, number(1), (&own, &file(files, 2)?), number(3), number(4), number(5)))
         }
         "look" => roles::look(&file(files, 1)?).map(|events| told(&events)),
         "size" => file(files, 1)?.metadata().map(|m| m.len().to_string()).map_err(name),

@@ -160,6 +160,6 @@ impl Player<'_> {
 }
 
 /// A slot's bytes: its stamp, again and again.
-fn filled(stamp: u64) -> Vec<u8> {
+pub fn filled(stamp: u64) -> Vec<u8> {
     stamp.to_le_bytes().repeat(SLOT as usize / 8)
 }

@@ -141,6 +141,25 @@ impl Process {
         }
     }
 
+    /// What it says of its work until it answers, or dies: lines that begin with `try` or `ack`.
+    pub fn lines(&mut self) -> (Vec<String>, Option<String>) {
+        let mut said = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.output.read_line(&mut line).expect("read");
+            match line.strip_suffix('\n') {
+                // The end, perhaps in the middle of a line.
+                None => return (said, None),
+                Some(line) if line.starts_with("try ") || line.starts_with("ack ") => said.push(line.to_string()),
+                Some(line) => {
+                    if let Some((_, answer)) = line.split_once(ANSWER) {
+                        return (said, Some(answer.to_string()));
+                    }
+                }
+            }
+        }
+    }
+
     /// Has it do something, and gives its answer.
     pub fn ask(&mut self, command: &str) -> String {
         self.begin(command);
