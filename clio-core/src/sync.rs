@@ -1,7 +1,10 @@
-//! The only file that names `parking_lot`, `std` locks or `loom`: one API, two backends.
+//! The only file that names `std` locks or `loom`: one API, two backends.
 //!
 //! Built with `--cfg clio_loom`, everything that takes its primitives from here runs under the model checker, so
 //! that the code that ships is the code that is checked. Loom knows no time: a timed wait is a plain one there.
+//!
+//! All that a lock knows is in itself, as it is with a futex. Locks that keep their waiters in a table of the process
+//! (`parking_lot`) are of no use in a forked child: the parent's waiters, or a thread that held the table, are in it.
 
 #![cfg_attr(not(clio_loom), expect(clippy::disallowed_types, reason = "this is the shim"))]
 
@@ -22,19 +25,24 @@ pub mod thread {
     pub use std::thread::{JoinHandle, spawn, yield_now};
 }
 
-#[cfg(not(clio_loom))]
-mod imp {
-    pub use parking_lot::MutexGuard;
-    pub(super) use parking_lot::{Condvar, Mutex};
-}
 #[cfg(clio_loom)]
-mod imp {
-    pub use loom::sync::MutexGuard;
-    pub(super) use loom::sync::{Condvar, Mutex};
-}
+use loom::sync as imp;
+#[cfg(not(clio_loom))]
+use std::sync as imp;
+use std::sync::{PoisonError, TryLockError, TryLockResult};
+use std::time::Duration;
 
 pub use imp::MutexGuard;
-use std::time::Duration;
+pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+/// What a lock that was free has in it.
+fn open<G>(tried: TryLockResult<G>) -> Option<G> {
+    match tried {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
 
 /// A mutex without poisoning. Most code uses [`RankedMutex`](crate::lockrank::RankedMutex) instead.
 #[derive(Debug, Default)]
@@ -49,27 +57,18 @@ impl<T> Mutex<T> {
     /// Takes the mutex, blocking until it is free.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        #[cfg(not(clio_loom))]
-        return self.0.lock();
-        #[cfg(clio_loom)]
-        return self.0.lock().unwrap_or_else(|e| e.into_inner());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the mutex if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        #[cfg(not(clio_loom))]
-        return self.0.try_lock();
-        #[cfg(clio_loom)]
-        return self.0.try_lock().ok();
+        open(self.0.try_lock())
     }
 
     /// The value, if the mutex is not shared any more.
     pub fn get_mut(&mut self) -> &mut T {
-        #[cfg(not(clio_loom))]
-        return self.0.get_mut();
-        #[cfg(clio_loom)]
-        return self.0.get_mut().unwrap_or_else(|e| e.into_inner());
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,22 +84,14 @@ impl Condvar {
 
     /// Releases the mutex, waits for a notification, and takes the mutex again. Can wake up without cause.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        #[cfg(not(clio_loom))]
-        {
-            let mut guard = guard;
-            self.0.wait(&mut guard);
-            guard
-        }
-        #[cfg(clio_loom)]
-        return self.0.wait(guard).unwrap_or_else(|e| e.into_inner());
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As [`Condvar::wait`], but for `timeout` at most. The second value says whether the time ran out.
     pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, timeout: Duration) -> (MutexGuard<'a, T>, bool) {
         #[cfg(not(clio_loom))]
         {
-            let mut guard = guard;
-            let r = self.0.wait_for(&mut guard, timeout);
+            let (guard, r) = self.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner);
             (guard, r.timed_out())
         }
         #[cfg(clio_loom)]
@@ -121,12 +112,34 @@ impl Condvar {
     }
 }
 
+/// A reader-writer lock without poisoning, for configuration that is seldom written. Not model-checked.
+#[derive(Debug, Default)]
+pub struct RwLock<T>(std::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// An unlocked lock.
+    pub fn new(value: T) -> Self {
+        Self(std::sync::RwLock::new(value))
+    }
+
+    /// Takes the lock with other readers, blocking while a writer has it.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the lock with other readers, if no writer has it or, it may be, waits for it.
+    #[inline]
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        open(self.0.try_read())
+    }
+
+    /// Takes the lock alone, blocking until it is free.
+    #[inline]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A value computed once; a later call gets the first value.
 pub type OnceLock<T> = std::sync::OnceLock<T>;
-
-#[cfg(not(clio_loom))]
-/// A reader-writer lock without poisoning, for configuration that is seldom written. Not model-checked.
-pub type RwLock<T> = parking_lot::RwLock<T>;
-#[cfg(clio_loom)]
-/// A reader-writer lock without poisoning, for configuration that is seldom written. Not model-checked.
-pub type RwLock<T> = parking_lot::RwLock<T>;

@@ -10,8 +10,6 @@ use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Whether what a write has returned for survives kill -9 of its process. While it does not, only what was synced does.
-const ACKNOWLEDGED_SURVIVES_CLIENT: bool = false;
 /// Clients that work, and are killed.
 const CLIENTS: usize = 3;
 /// What a client is about to do in a round.
@@ -144,17 +142,19 @@ impl World {
             // It may have been done before it was killed.
             assert!(answer.as_deref() == Some("ok") || (killed && answer.is_none()), "{what}: client {c}: {answer:?}");
         }
-        self.look(kills_client.then_some(victim), &log, &what);
+        // The memory of a client that dies with its daemon is nobody's: what it had synced is there.
+        self.look((kills_client && kills_daemon).then_some(victim), &log, &what);
         if kills_client {
             self.clients[victim] = self.store.process();
         }
     }
 
-    fn look(&mut self, killed: Option<usize>, log: &str, what: &str) {
+    /// Looks at all; client `lost` may have lost what it had not synced.
+    fn look(&mut self, lost: Option<usize>, log: &str, what: &str) {
         self.looker.tell(&format!("open {log} wide"));
         let found_log = slots(&self.looker.ask(&format!("look {log}")), what);
         for (c, known) in self.known.iter_mut().enumerate() {
-            let keeps = killed != Some(c) || ACKNOWLEDGED_SURVIVES_CLIENT;
+            let keeps = lost != Some(c);
             self.looker.tell(&format!("open /w{c} wide"));
             let found = slots(&self.looker.ask(&format!("look /w{c}")), what);
             for (slot, held) in &mut known.slots {
