@@ -29,11 +29,10 @@ pub mod thread {
 use loom::sync as imp;
 #[cfg(not(clio_loom))]
 use std::sync as imp;
-use std::sync::{PoisonError, TryLockError, TryLockResult};
+use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::Duration;
 
 pub use imp::MutexGuard;
-pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// What a lock that was free has in it.
 fn open<G>(tried: TryLockResult<G>) -> Option<G> {

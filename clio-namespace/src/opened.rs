@@ -1,6 +1,6 @@
 //! What one client has open, and with which rights.
 
-use crate::caller::Access;
+use crate::caller::{Access, Caller, SUPERUSER};
 use crate::record::Inode;
 use clio_core::units::Fid;
 use clio_core::{Errno, Error, Result};
@@ -61,9 +61,11 @@ impl Opened {
         Ok(())
     }
 
-    /// Whether `fid` is open for all of `access`.
-    pub fn is_open_for(&self, fid: Fid, access: Access) -> bool {
-        self.files.get(&fid).is_some_and(|held| held.access.includes(access))
+    /// Whose rights count when `caller`, whose files these are, changes the layout of `fid`: whoever could open the file for
+    /// writing goes on writing.
+    pub fn layout_caller<'a>(&self, fid: Fid, caller: &'a Caller) -> &'a Caller {
+        let writes = self.files.get(&fid).is_some_and(|held| held.access.includes(Access::WRITE));
+        if writes { &SUPERUSER } else { caller }
     }
 
     /// Different files that are open.

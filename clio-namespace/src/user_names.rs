@@ -1,6 +1,6 @@
 //! A namespace as one user sees it.
 
-use crate::caller::{Access, Caller, SUPERUSER};
+use crate::caller::{Access, Caller};
 use crate::names::Names;
 use crate::namespace::{Namespace, OpCtx};
 use crate::opened::Opened;
@@ -80,9 +80,7 @@ impl Names for UserNames {
         self.namespace.set_layout(&ctx.by(&self.caller), fid, layout)
     }
     fn replace_layout(&self, ctx: &OpCtx<'_>, fid: Fid, old: &[u8], new: &[u8]) -> Result<Vec<u8>> {
-        // Whoever could open the file for writing goes on writing.
-        let writes = self.opened.lock().is_open_for(fid, Access::WRITE);
-        let caller = if writes { &SUPERUSER } else { &self.caller };
+        let caller = self.opened.lock().layout_caller(fid, &self.caller);
         self.namespace.replace_layout(&ctx.by(caller), fid, old, new)
     }
     fn set_xattr(&self, ctx: &OpCtx<'_>, fid: Fid, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {

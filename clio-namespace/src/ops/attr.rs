@@ -1,7 +1,7 @@
 //! Attributes and layouts.
 
-use super::rights::{is_owner, permitted};
-use crate::caller::{Access, SUPERUSER};
+use super::rights::{is_owner, may_write, permitted};
+use crate::caller::SUPERUSER;
 use crate::limits::MAX_LAYOUT_BYTES;
 use crate::namespace::{Namespace, OpCtx};
 use crate::record::{Inode, Kind, Reply};
@@ -98,8 +98,8 @@ impl Namespace {
             let inode = txn.inode(fid)?;
             if inode.kind == Kind::Dir {
                 is_owner(op, caller, inode)?;
-            } else if !old.is_empty() && !caller.acts_for_owner(inode) {
-                caller.check(op, inode, Access::WRITE)?;
+            } else if !old.is_empty() {
+                may_write(op, caller, inode)?;
             }
             if layout_of(inode) == old {
                 put_layout(txn, fid, new)?;
@@ -117,10 +117,7 @@ impl Namespace {
     pub fn touch(&self, ctx: &OpCtx<'_>, fid: Fid) -> Result<()> {
         let plan = |txn: &mut Txn<'_>| {
             let (op, caller, now) = (txn.records.op, txn.records.caller, txn.now);
-            let inode = txn.inode(fid)?;
-            if !caller.acts_for_owner(inode) {
-                caller.check(op, inode, Access::WRITE)?;
-            }
+            may_write(op, caller, txn.inode(fid)?)?;
             let inode = txn.edit(fid)?;
             (inode.atime, inode.mtime, inode.ctime) = (now, now, now);
             Ok(Reply::Done)

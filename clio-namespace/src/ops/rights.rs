@@ -44,6 +44,11 @@ pub(super) fn is_owner(op: &'static str, caller: &Caller, inode: &Inode) -> Resu
     }
 }
 
+/// That the caller is the owner of `inode`, or may write to it. `EACCES`.
+pub(super) fn may_write(op: &'static str, caller: &Caller, inode: &Inode) -> Result<()> {
+    if caller.acts_for_owner(inode) { Ok(()) } else { caller.check(op, inode, Access::WRITE) }
+}
+
 /// What becomes of `set` where `caller` asks for it: set-ID bits go with a change of owner, and the set-group-ID bit of a
 /// group that the caller isn't in. `EPERM`, `EACCES`.
 pub(super) fn permitted(op: &'static str, caller: &Caller, inode: &Inode, set: &SetAttr) -> Result<SetAttr> {
@@ -72,8 +77,8 @@ pub(super) fn permitted(op: &'static str, caller: &Caller, inode: &Inode, set: &
     if (set.atime.is_some() || set.mtime.is_some()) && !is_report {
         is_owner(op, caller, inode)?;
     }
-    if is_report && !caller.acts_for_owner(inode) {
-        caller.check(op, inode, Access::WRITE)?;
+    if is_report {
+        may_write(op, caller, inode)?;
     }
     Ok(set)
 }

@@ -120,10 +120,8 @@ pub(super) fn run(
         NamesOp::GetLayout(f) => names.get_layout(fid(f)).map(NamesReply::Bytes),
         NamesOp::SetLayout { fid: f, layout } => names.set_layout(&ctx, fid(f), &layout).map(|()| NamesReply::Done),
         NamesOp::ReplaceLayout { fid: f, old, new } => {
-            // Whoever could open the file for writing goes on writing.
-            let writes = files.0.lock().opened.is_open_for(fid(f), Access::WRITE);
-            let ctx = if writes { ctx.by(OpCtx::at(0).caller) } else { ctx };
-            names.replace_layout(&ctx, fid(f), &old, &new).map(NamesReply::Bytes)
+            let caller = files.0.lock().opened.layout_caller(fid(f), caller);
+            names.replace_layout(&ctx.by(caller), fid(f), &old, &new).map(NamesReply::Bytes)
         }
         NamesOp::SetXattr { fid: f, name, value, mode } => {
             names.set_xattr(&ctx, fid(f), &name, &value, mode.into()).map(|()| NamesReply::Done)
